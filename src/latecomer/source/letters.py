@@ -75,7 +75,8 @@ class FileLetters(RecordLetters):
 
     def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
         if origin not in self._known:
-            file, decoder = self._file(origin), self.decoder
+            path, decoder = str(SourceFile(origin, 0, 0).named), self.decoder
+            file = self._by_path.get(path) or self._by_path.get(unquote(path))
             if file is None or not isinstance(decoder, TextFiles):
                 encoding = UTF8 if self.pipeline.format == "parquet" else self.pipeline.files.encoding
                 self._known[origin] = (encoding, ())
@@ -96,10 +97,3 @@ class FileLetters(RecordLetters):
         sizes = {(path, start): int(size) for path, start, size in zip(*places, strict=True)}
         self._sizes |= sizes
         return dict(Counter(path for path, _ in sizes))
-
-    def _file(self, origin: str) -> SourceFile | None:
-        return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
-
-
-def _path(origin: str) -> str:
-    return str(SourceFile(origin, 0, 0).named)

@@ -72,13 +72,9 @@ def _in_parts(messages: Iterator[Message]) -> Iterator[list[Message]]:
     """Messages, not too many at once; the rest of a file by itself. No part is empty."""
     part, size = list[Message](), 0
     for message in messages:
-        if message.is_rest or size > _MOST_AT_ONCE:
-            if part:
-                yield part
+        if part and (message.is_rest or size > _MOST_AT_ONCE):
+            yield part
             part, size = [], 0
-        if message.is_rest:
-            yield [message]
-            continue
         part.append(message)
         size += len(message.record)
     if part:

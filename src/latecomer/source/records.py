@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.portable import portable
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import TOMBSTONE
-from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
+from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
@@ -70,7 +69,7 @@ class RecordSource(Source):
 
     def portable(self) -> Self:
         decoding = self.decoder.in_tasks() if isinstance(self.decoder, FramedRecords) else None
-        return replace(self, pipeline=portable(self.pipeline), decoding=decoding)
+        return replace(super().portable(), decoding=decoding)
 
     def prepare(self) -> None:
         if isinstance(self.decoder, FramedRecords):
@@ -87,10 +86,6 @@ class RecordSource(Source):
             return records
         missing = {name: kind for name, kind in self.read_columns.items() if name not in records.columns}
         return self.decoder.decoded(records, missing)
-
-    @property
-    def record_letters(self) -> Letters:
-        return RecordLetters(self.pipeline, self.read_columns)
 
     def chunk(self, found: pa.Table, newest: int) -> Chunk:
         """The rows of a table that has RECORD or the source's columns, ORIGIN and POSITION. It may have LANDED with
@@ -111,7 +106,8 @@ class RecordSource(Source):
             if name.startswith(PRIVATE) and name not in (RECORD, LANDED)
         }
         landed, clock = self._landed(found, newest)
-        return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, self.record_letters, skipped)
+        letters = RecordLetters(self.pipeline, self.read_columns)
+        return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, letters, skipped)
 
     def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
         """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""

@@ -125,9 +125,6 @@ class Cursor:
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), count, buffers).take(pa.array(np.arange(0, count, 2)))
 
-    def texts(self) -> pa.Array:
-        return self.cast(self.slices(), pa.string())
-
     def cast(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
         """Values as another type; those that it does not hold are null, and their records are marked."""
         column, wrong = cast_each(values, wanted)
@@ -192,19 +189,14 @@ class Plan:
         values = self._any(cursor, self.writer.root, self.reader.root, ())
         columns = {}
         for name, value in self.named.items():
-            if value is None:
-                columns[name] = pa.nulls(len(cursor), source_type(self.kinds[name]))
-            else:
-                columns[name] = self._as_column(cursor, values[value.path], self.kinds[name])
+            wanted = source_type(self.kinds[name])
+            column = pa.nulls(len(cursor), wanted) if value is None else values[value.path]
+            if column.type != wanted:
+                if not is_decimal(self.kinds[name]):
+                    raise RowByRow
+                column = cursor.cast(column, wanted)
+            columns[name] = column
         return {**columns, **{name: values[value.path] for name, value in self.extra.items()}}
-
-    def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
-        wanted = source_type(kind)
-        if column.type == wanted:
-            return column
-        if not is_decimal(kind):
-            raise RowByRow
-        return cursor.cast(column, wanted)
 
     def _extra(self, name: str) -> Value:
         """How an unknown field is read: plain numbers, texts and booleans, or null."""
@@ -367,20 +359,18 @@ def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa
             cursor.mark(octets > 1)
             return pa.array(octets == 1)
         case "string", "string":
-            return cursor.texts()
+            return cursor.cast(cursor.slices(), pa.string())
         case "bytes", "bytes":
             return cursor.slices()
         case (("float" | "double"), ("float" | "double")) if kind == target.kind or kind == "float":
-            return _floats(cursor, kind).cast(source_type(value.kind))
+            if kind == "double":
+                numbers = cursor.words[cursor.skip(8)].view(np.float64)
+            else:
+                numbers = cursor.words[cursor.skip(4)].astype(np.uint32).view(np.float32)
+            return pa.array(numbers).cast(source_type(value.kind))
         case ("int", "int" | "long" | "double") | ("long", "long" | "double"):
             return _integers(cursor, cursor.integers(5 if kind == "int" else 10), target, value)
     raise RowByRow
-
-
-def _floats(cursor: Cursor, kind: str) -> pa.Array:
-    if kind == "double":
-        return pa.array(cursor.words[cursor.skip(8)].view(np.float64))
-    return pa.array(cursor.words[cursor.skip(4)].astype(np.uint32).view(np.float32))
 
 
 def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value) -> pa.Array:
