@@ -58,7 +58,7 @@ def next_answer(
         read = list(known["to"]) if known else []
         if len(topic.end) < len(read):
             raise MadeAgain(name, None)
-        starts[name] = read + list(topic.start[len(read) :])
+        starts[name] = _next_offsets(read, topic)
         for partition, (offset, begin, end) in enumerate(
             zip(starts[name], topic.begin, topic.end, strict=True)
         ):
@@ -167,18 +167,19 @@ def waiting(since: Answer | None, topics: Mapping[str, Topic]) -> dict[str, list
     {'pay': [2, 4]}
     """
     read = {name: each["to"] for name, each in (since["topics"] if since else {}).items()}
+    starts = {name: _next_offsets(read.get(name, ()), topic) for name, topic in topics.items()}
     return {
         name: [
             end - max(begin, start)
-            for begin, end, start in zip(
-                topic.begin,
-                topic.end,
-                [*read.get(name, ()), *topic.start[len(read.get(name, ())) :]],
-                strict=True,
-            )
+            for begin, end, start in zip(topic.begin, topic.end, starts[name], strict=True)
         ]
         for name, topic in topics.items()
     }
+
+
+def _next_offsets(read: Sequence[int], topic: Topic) -> list[int]:
+    """Where to read on in each partition, if so much of the topic was read."""
+    return [*read, *topic.start[len(read) :]]
 
 
 def partitions_of(answer: Answer) -> dict[str, bool]:

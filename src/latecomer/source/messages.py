@@ -30,10 +30,6 @@ _MOST_AT_ONCE = 32 << 20
 class MessageFiles(FoundFiles, RecordSource):
     """The pipeline's files of messages. The position of a message is the byte at which it begins."""
 
-    @property
-    def named(self) -> str:
-        return "source files"
-
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         return [FilePart(FileSplit(file), reason) for file, reason in self.present_files(slice_)]
 

@@ -77,6 +77,7 @@ class Polled(RecordSource, FollowedSource):
 
     @property
     def named(self) -> str:
+        """The source as messages name it."""
         return f"source {self.reader.kind}"
 
     @property

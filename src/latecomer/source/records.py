@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,11 +35,6 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class RecordSource(Source):
     """How records become rows, for all such sources."""
-
-    @property
-    @abstractmethod
-    def named(self) -> str:
-        """The source as messages name it."""
 
     @property
     def skips_tombstones(self) -> bool:

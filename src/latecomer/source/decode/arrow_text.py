@@ -95,8 +95,8 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     numbers = texts.cast(wanted)
     if types.is_decimal(kind):
         numbers.validate(full=True)
-    if kind == "double":
-        require_finite(numbers)
+    if kind == "double" and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+        raise NotPlain("a number that is infinite, or none")
     return numbers
 
 
@@ -129,12 +129,6 @@ def require_recent(micros: pa.Array | pa.ChunkedArray) -> None:
     bounds = pc.min_max(micros).as_py()
     if bounds["min"] is not None and not _FIRST <= bounds["min"] <= bounds["max"] <= LATEST:
         raise NotPlain("times before 1900, or beyond the calendar")
-
-
-def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
-    """Decline infinities and NaN."""
-    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
-        raise NotPlain("a number that is infinite, or none")
 
 
 def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:

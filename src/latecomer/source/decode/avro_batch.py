@@ -17,7 +17,18 @@ from latecomer.model.types import is_decimal
 from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.schemas.avro.bounds import deepest_of
 from latecomer.schemas.avro.reading import MARK
-from latecomer.schemas.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
+from latecomer.schemas.avro.types import (
+    SIZES,
+    Defined,
+    Enum,
+    Field,
+    Fixed,
+    Named,
+    Primitive,
+    Record,
+    Type,
+    Union,
+)
 from latecomer.source.decode.frames import Numbers, words_of
 from latecomer.store.layout import source_type
 
@@ -321,20 +332,14 @@ class Plan:
 
 def _pass_over(cursor: Cursor, source: Defined) -> None:
     match source:
-        case Primitive(kind="null"):
-            pass
         case Primitive(kind="int") | Enum():
             cursor.integers(5)
         case Primitive(kind="long"):
             cursor.integers(10)
         case Primitive(kind="string" | "bytes"):
             cursor.skip(cursor.sizes())
-        case Primitive(kind="boolean"):
-            cursor.skip(1)
-        case Primitive(kind="float"):
-            cursor.skip(4)
-        case Primitive(kind="double"):
-            cursor.skip(8)
+        case Primitive():
+            cursor.skip(SIZES[source.kind])
         case Fixed():
             cursor.skip(source.size)
         case _:

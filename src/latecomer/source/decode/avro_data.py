@@ -50,6 +50,15 @@ _PROMOTED = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
+_IN_JSON: dict[str, tuple[type, ...]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    **dict.fromkeys(("int", "long"), (int,)),
+    **dict.fromkeys(("float", "double"), (int, float)),
+    "array": (list,),
+    **dict.fromkeys(("map", "record"), (dict,)),
+}
+"""What a default is in JSON; for all other types it is a text."""
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _EXACT = Context(prec=MOST_DIGITS + 1)
 
@@ -160,7 +169,9 @@ class RecordReader:
         match target:
             case Union():
                 branches = [self.reader.resolve(each) for each in target.branches]
-                nth = next(nth for nth, each in enumerate(branches) if _takes(each, value))
+                nth = next(
+                    nth for nth, each in enumerate(branches) if type(value) in _IN_JSON.get(each.kind, (str,))
+                )
                 given, member = self._given(branches[nth], value), _members(branches)
                 return {f"member{member.index(nth)}": given} if member and nth in member else given
             case Record():
@@ -262,24 +273,6 @@ def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
     if source.name == target.name or source.name in target.aliases:
         return True
     return short and source.name.rpartition(".")[2] == target.name.rpartition(".")[2]
-
-
-def _takes(kind: Defined, value: Any) -> bool:
-    """Whether a JSON value can be a default of a type."""
-    match kind.kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return isinstance(value, bool)
-        case "int" | "long":
-            return type(value) is int
-        case "float" | "double":
-            return type(value) in (int, float)
-        case "array":
-            return isinstance(value, list)
-        case "map" | "record":
-            return isinstance(value, dict)
-    return isinstance(value, str)
 
 
 # Plain values

@@ -42,8 +42,8 @@ class CsvFiles(TextFiles):
 
         def read(lines: Lines) -> pa.Table:
             nonlocal has_header
-            if has_header and (first := lines.first_written()) is not None:
-                has_header, lines = False, lines.after(first)
+            if has_header and (behind := lines.behind_header()) is not None:
+                has_header, lines = False, behind
             return rows.read(lines)
 
         yield from self.numbered(split, read)

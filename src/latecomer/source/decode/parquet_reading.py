@@ -92,8 +92,10 @@ class ParquetReading(FileDecoder):
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
         try:
-            with damage_found(PARQUET):
-                sizes = _group_sizes(file)
+            with damage_found(PARQUET), reading(file), file.open() as content:
+                about = pq.read_metadata(content)
+                groups = range(about.num_row_groups)
+                sizes = [max(about.row_group(group).total_byte_size, 0) for group in groups]
         except DamagedFile:
             return [FileSplit(file)]  # reading it reports what is wrong
         at_once = max(1, len(sizes) * size // max(file.size, 1))
@@ -109,13 +111,6 @@ class ParquetReading(FileDecoder):
                     table = stored.decoded(rows)
                 numbers = pa.array(position + np.arange(table.num_rows))
                 yield table.append_column(POSITION, numbers)
-
-
-def _group_sizes(file: SourceFile) -> list[int]:
-    """The unpacked size of each row group, from the footer."""
-    with reading(file), file.open() as content:
-        about = pq.read_metadata(content)
-    return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
 
 
 @cached_by_file
@@ -432,10 +427,6 @@ def _nested(column: pa.Array, kind: str) -> pa.Array:
             return column.cast(wanted)
     shape = shape_of(kind)
     values = [_shaped(each, shape) for each in stored_values(column)]
-    return _array(values, wanted)
-
-
-def _array(values: list[Any], wanted: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, wanted)
     except UnicodeEncodeError:  # a text that is not UTF-8 keeps its bytes until the row is marked as corrupt
