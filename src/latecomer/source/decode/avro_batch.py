@@ -29,14 +29,13 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-from latecomer.source.decode.frames import Numbers, words_of
+from latecomer.source.decode.frames import Mask, Numbers, words_of
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
 """Bytes of a text; a record with a longer one is read by itself."""
 _Path = tuple[str, ...]
 _Columns = dict[_Path, pa.Array]
-_Mask = npt.NDArray[np.bool_]
 _Words = npt.NDArray[np.uint64]
 _WORD = 8
 _CONTINUES, _SEVEN_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -65,7 +64,7 @@ class RowByRow(Exception):
 class Cursor:
     """Where the next field of each record begins: never beyond the end of the record."""
 
-    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: _Mask) -> None:
+    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: Mask) -> None:
         """Behind the last record, `data` has more bytes than the longest number. `rows` are the indices of these
         records among all, and `odd` marks records that are not plain."""
         self.data, self.at, self.ends, self.rows, self.odd = data, at, ends, rows, odd
@@ -79,7 +78,7 @@ class Cursor:
         """A cursor of its own for some of the records."""
         return Cursor(self.data, self.at[rows], self.ends[rows], self.rows[rows], self.odd)
 
-    def mark(self, wrong: _Mask | Numbers) -> None:
+    def mark(self, wrong: Mask | Numbers) -> None:
         self.odd[self.rows[wrong]] = True
 
     def skip(self, sizes: Numbers | int) -> Numbers:
