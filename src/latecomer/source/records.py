@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -22,7 +21,6 @@ from latecomer.source.decode.choose import record_decoder
 from latecomer.source.decode.columns import RECORD
 from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
-from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
 
@@ -107,23 +105,15 @@ class RecordSource(Source):
         """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""
         given = [name for name in self.read_columns if name in found.column_names]
         missing = {name: kind for name, kind in self.read_columns.items() if name not in given}
-        rows = self._decoded_values(flat(found.column(RECORD)), valueless, missing)
+        rows = self.task_decoder.decode(flat(found.column(RECORD)).drop_null().to_pylist(), missing)
+        if valueless.any():
+            rows = rows.take(pa.array(np.cumsum(~valueless) - 1, mask=valueless))
+            broken = pc.if_else(pa.array(valueless), TOMBSTONE, pa.scalar(None, pa.string()))
+            rows = rows.append_column(BROKEN, broken)
         for name in (*given, ORIGIN, POSITION, PARTITION, FULL_ORIGIN):
             if name in found.column_names:
                 rows = rows.append_column(name, found.column(name))
-        if valueless.any():
-            broken = pc.if_else(pa.array(valueless), TOMBSTONE, pa.scalar(None, pa.string()))
-            rows = rows.append_column(BROKEN, broken)
         return rows
-
-    def _decoded_values(self, records: pa.Array, valueless: Flags, columns: Mapping[str, str]) -> pa.Table:
-        if not valueless.any():
-            return self.task_decoder.decode(records.to_pylist(), columns)
-        rows = self.task_decoder.decode(records.drop_null().to_pylist(), columns)
-        place = np.cumsum(~valueless) - 1
-        if not rows.num_rows:
-            return pa.table(null_columns(columns, len(records)))
-        return rows.take(pa.array(place, mask=valueless))
 
     def _landed(self, found: pa.Table, newest: int) -> tuple[pa.Array, Clock]:
         """When each row arrived, in microseconds, and the clock. A row without LANDED arrived when it was read."""

@@ -15,6 +15,7 @@ from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.frames import Mask, Numbers
 from latecomer.source.decode.json_text import kept_text
+from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.typed_columns import array_of
 
 FEW = 8
@@ -74,7 +75,8 @@ class WriterReading:
                 table = pa.table({name: decoded[name] for name in self.columns.columns})
                 return Rows(table, self._kept(decoded, len(odd))), odd
         odd[:] = True
-        return Rows.of([({}, None)] * len(odd), self.columns.columns), odd
+        nothing = pa.table(null_columns(self.columns.columns, len(odd)))
+        return Rows(nothing, pa.nulls(len(odd), pa.string())), odd
 
     def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
         names = self.columns.unknown

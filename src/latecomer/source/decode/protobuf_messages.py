@@ -55,19 +55,14 @@ class ProtobufMessages(FramedDecoder):
                 if start != HEAD:
                     records = [each[start - HEAD :] for each in records]
                 order.append(some)
+                try:
+                    plan = self.plan(number, places, columns)
+                except Unusable:
+                    parts.append(Decoded.unreadable(columns, len(records)))
+                    continue
                 for first in range(0, len(records), BLOCK):
-                    block = records[first : first + BLOCK]
-                    parts.append(self._of_message(number, places, block, columns))
+                    parts.append(plan.decoded(records[first : first + BLOCK]))
         return Decoded.joined(parts, order if len(order) > 1 else None)
-
-    def _of_message(
-        self, number: int, places: tuple[int, ...], records: Sequence[bytes], columns: Mapping[str, str]
-    ) -> Decoded:
-        try:
-            plan = self.plan(number, places, columns)
-        except Unusable:
-            return Decoded.unreadable(columns, len(records))
-        return plan.decoded(records)
 
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
         """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""
