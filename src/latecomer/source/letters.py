@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
-from latecomer.source.base import Letters
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, POSITION
 from latecomer.source.decode.base import FileDecoder
 from latecomer.source.decode.columns import CORRUPT
@@ -24,7 +23,7 @@ from latecomer.source.decode.text import TextFiles
 
 
 @dataclass
-class RecordLetters(Letters):
+class RecordLetters:
     """For records in UTF-8."""
 
     pipeline: Pipeline
@@ -37,6 +36,7 @@ class RecordLetters(Letters):
     def shown(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
+        """Text that every reader can read, the bytes if the text does not preserve them, and what was wrong."""
         as_written = reason in (UNREADABLE, INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS)
         encoding, header = self._written_in(origin) if as_written else (UTF8, ())
         text = raw.decode(encoding, "replace")

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,15 +18,13 @@ from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTIT
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
 from latecomer.source.decode.columns import RECORD
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.frames import Mask, UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class RecordSource(Source):
         letters = RecordLetters(self.pipeline, self.read_columns)
         return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, letters, skipped)
 
-    def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
+    def _decoded(self, found: pa.Table, valueless: Mask) -> pa.Table:
         """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""
         given = [name for name in self.read_columns if name in found.column_names]
         missing = {name: kind for name, kind in self.read_columns.items() if name not in given}

@@ -126,7 +126,7 @@ class AvroColumns:
             case "list" | "json":
                 shape = self._shape(value)
                 return [lambda row: has_valid_texts(shape, at(row))]
-            case "plain" if kind == "string" or (value.kind != kind and is_decimal_pair(value.kind, kind)):
+            case "plain" if kind == "string" or (value.kind != kind and _is_decimal_pair(value.kind, kind)):
                 return [lambda row: _fits(at(row), value.kind, kind)]
         return []
 
@@ -209,7 +209,7 @@ def _getter(path: Sequence[str]) -> _Get:
     return get
 
 
-def is_decimal_pair(read: str, kind: str) -> bool:
+def _is_decimal_pair(read: str, kind: str) -> bool:
     return is_decimal(read) or is_decimal(kind)
 
 
@@ -219,7 +219,7 @@ def _fits(value: Any, read: str, kind: str) -> bool:
         return True
     if kind == "string":
         return not isinstance(value, str) or is_valid_text(value)
-    if read == kind or not is_decimal_pair(read, kind):
+    if read == kind or not _is_decimal_pair(read, kind):
         return True
     if "binary" in (read, kind):  # it is a decimal with too many digits for the type
         return False

@@ -151,8 +151,11 @@ def _batches(content: BinaryIO, split: FileSplit, stored: _Stored) -> Iterator[t
         for group, count in enumerate(groups, split.start):
             left = count
             with damage_found(PARQUET):
-                at_once = _rows_at_once(about.row_group(group))
-            for rows in _of_group(opened, group, count, stored.read, at_once):
+                row_group = about.row_group(group)
+                size = max(int(row_group.total_byte_size), 1)
+                # So few rows that they are not too large when they are unpacked.
+                short_enough = max(1, _MOST_WRITTEN * int(row_group.num_rows) // size)
+            for rows in _of_group(opened, group, count, stored.read, min(_AT_ONCE, short_enough)):
                 for part in _short_enough(rows):
                     yield first + count - left, part
                     left -= part.num_rows
@@ -161,12 +164,6 @@ def _batches(content: BinaryIO, split: FileSplit, stored: _Stored) -> Iterator[t
             if left:
                 raise DamagedFile(f"a group of its rows has other rows than the {count} that it says")
             first += count
-
-
-def _rows_at_once(group: pq.RowGroupMetaData) -> int:
-    """How many rows of a group are read at once, so that they are not too large when they are unpacked."""
-    size = max(int(group.total_byte_size), 1)
-    return min(_AT_ONCE, max(1, _MOST_WRITTEN * int(group.num_rows) // size))
 
 
 def _of_group(
