@@ -156,6 +156,11 @@ def test_fields_of_parquet_that_are_no_columns(tmp_path: Path) -> None:
     assert refused.column("n").to_pylist() == [1, 2]
 
 
+def test_an_object_that_is_read_as_text_is_text_even_if_all_are_null(tmp_path: Path) -> None:
+    file = written(tmp_path, {"tax": pa.nulls(2, pa.struct([("rate", pa.float64())]))})
+    assert rows_of(ParquetReading({"tax": "string"}), file).column("tax").type == pa.string()
+
+
 def test_a_text_of_parquet_that_is_not_utf_8_is_a_dead_letter_with_its_bytes(tmp_path: Path) -> None:
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 2]), bad_text(b"ok", b"l\xff"))
     file = written(tmp_path, {"é": bad_text(b"a", b"b", b"x\xffy"), "l": lists, "n": [1, 2, 3]})

@@ -27,6 +27,7 @@ from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.json_text import JsonText
 from latecomer.source.decode.text_lines import Lines
 from latecomer.store.layout import source_type
 
@@ -215,6 +216,22 @@ def test_unknown_fields_are_ignored_kept_or_dead_letters() -> None:
     rows = JsonRecords("dead_letter", {"k": "int"}).decode(records, {"n": "bigint"})
     assert rows.column(KEPT).to_pylist() == kept
     assert rows.column(CORRUPT).to_pylist() == [None, *records[1:4], None]
+
+
+def test_records_without_columns_are_read_too() -> None:
+    """All columns of a Kafka source may be metadata."""
+    rows = JsonRecords().decode([b'{"n":1}', b"x", b"{}"], {})
+    assert rows.column(CORRUPT).to_pylist() == [None, b"x", None]
+
+
+def test_what_looks_like_an_escape_is_kept_as_it_is() -> None:
+    """Escapes of control characters are written in upper case: a text that looks like one is not an escape."""
+    texts = ["a\\u001fb", "a\\u00abb", "a\x1fb", "a\\\x1fb"]
+    written = ["a\\\\u001fb", "a\\\\u00abb", "a\\u001Fb", "a\\\\\\u001Fb"]
+    assert [JsonText().of("string")(each) for each in texts] == [f'"{each}"' for each in written]
+    lines = Lines.of("".join(f"{each},1\n" for each in texts).encode(), "utf-8")
+    rows = CsvLines(["tip", "n"], {"n": "bigint"}, ",", "keep").read(lines)
+    assert rows.column(KEPT).to_pylist() == [f'{{"tip":"{each}"}}' for each in written]
 
 
 # Files

@@ -104,6 +104,7 @@ def test_what_is_no_json_object_says_so(tmp_path: Path, raw: str, said: str) -> 
         ("t,5x,1,1.5,true,1,2026-04-25,n", 'column paise: "5x" is not a bigint'),
         ("t,,300,,,,,", 'column tiny: "300" is not a tinyint'),
         ("t,,,,yes,,,", 'column ok: "yes" is not a boolean'),
+        ('t,"5" ,300,1.5,true,1,2026-04-25,"a"b', 'column tiny: "300" is not a tinyint'),
         ("t,5", f"2 fields, and {IN_ORDER}"),
         ('t,5,1,1.5,true,1,2026-04-25,"a,b"', None),
     ],

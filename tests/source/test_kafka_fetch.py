@@ -25,7 +25,8 @@ from latecomer.source.choose import source_of
 from latecomer.source.columns import BROKEN, LANDED, ORIGIN, POSITION
 from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.garbage import paused_collection
-from latecomer.source.kafka_fetch import Ranges, close_clients, fetched
+from latecomer.source.kafka_fetch import close_clients, fetched
+from latecomer.source.kafka_ranges import Ranges
 from latecomer.source.kafka_source import KafkaSource, TopicSplit
 from source.kafka_source_kit import SCHEMA, awaited, payments, pipeline_on
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from operator import or_
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,12 @@ from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.strategies import Needs
-from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source, Split, summed
+from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source, Split, summed
 from latecomer.spark.base import Shared
 from latecomer.store.layout import DEAD_LETTERS, Reading
+
+if TYPE_CHECKING:
+    from latecomer.source.letters import RecordLetters
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
     )
 
 
-def letter_rows(dead: pa.Table, letters: Letters) -> pa.Table:
+def letter_rows(dead: pa.Table, letters: RecordLetters) -> pa.Table:
     """Dead letters as their table has them: as text, as bytes, and what is wrong with each."""
     where = (dead.column(name).to_pylist() for name in (RAW, REASON, "origin", "position"))
     texts = [letters.shown(*place) for place in zip(*where, strict=True)]

@@ -24,6 +24,7 @@ from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.store.files import Location
 
 if TYPE_CHECKING:
+    from latecomer.source.letters import RecordLetters
     from latecomer.source.staging import Staging
 
 
@@ -149,7 +150,7 @@ class Chunk:
     `source/columns.py` and `source/decode/columns.py`. LANDED is in microseconds."""
     clock: Clock
     """The clock of their arrival times."""
-    letters: Letters
+    letters: RecordLetters
     """How dead letters among them are shown."""
     skipped: int = 0
     """How many records were left out: they are only counted."""
@@ -173,16 +174,6 @@ class Chunk:
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several counts, by key."""
     return dict(sum(map(Counter, counts), Counter[str]()))
-
-
-class Letters(ABC):
-    """How dead letters of a slice are shown."""
-
-    @abstractmethod
-    def shown(
-        self, raw: bytes, reason: str, origin: str, position: int
-    ) -> tuple[str, bytes | None, str | None]:
-        """Text that every reader can read, the bytes if the text does not preserve them, and what was wrong."""
 
 
 @dataclass(frozen=True)

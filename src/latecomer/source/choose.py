@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latecomer.config.kafka import KafkaTopics
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.registered_json import RegisteredJson
@@ -28,14 +27,11 @@ def source_of(pipeline: Pipeline, columns: Mapping[str, str], name: str = "") ->
     if source.dataframe is not None:
         return FrameSource(pipeline, columns, name)
     if source.kafka is not None:
-        return KafkaSource(pipeline, columns, kafka_reader(pipeline, source.kafka))
+        header = pipeline.format.id_header if isinstance(pipeline.format, RegisteredJson) else None
+        reader = KafkaReader(topics=source.kafka, base=pipeline.base, id_header=header)
+        return KafkaSource(pipeline, columns, reader)
     if source.own is not None:
         return Polled(pipeline, columns, source.own)
     if source.has_records:
         return MessageFiles(pipeline, columns)
     return FileSource(pipeline, columns)
-
-
-def kafka_reader(pipeline: Pipeline, topics: KafkaTopics) -> KafkaReader:
-    header = pipeline.format.id_header if isinstance(pipeline.format, RegisteredJson) else None
-    return KafkaReader(topics=topics, base=pipeline.base, id_header=header)

@@ -27,7 +27,13 @@ from latecomer.spark.session import no_rows
 from latecomer.store.sql import quoted
 
 UNITS: tuple[Unit, ...] = get_args(Unit)
-_PER_SECOND: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_IN_MICROS: dict[Unit, str] = {
+    "s": "try_multiply({}, 1000000)",
+    "ms": "try_multiply({}, 1000)",
+    "us": "try_multiply({}, 1)",
+    "ns": "try_divide({}, 1000)",
+}
+"""SQL that makes microseconds of a number."""
 _ZONED = re.compile(r"[VzOXxZ]")
 _QUOTED = re.compile("'[^']*'")
 
@@ -117,7 +123,8 @@ class Fix:
                 moment = F.to_utc_timestamp(moment, F.lit(zone))
             return F.unix_micros(moment)
         if self.time_unit is not None:
-            return F.expr(_from_number(f"trim({quoted(column)})", self.time_unit))
+            written = number(f"trim({quoted(column)})", "decimal(38,9)")
+            return F.expr(f"try_cast(floor({_IN_MICROS[self.time_unit].format(written)}) as bigint)")
         expression = self.columns.get(column)
         kind = None if expression is None else _type_of(rows, expression)
         if kind == "timestamp":
@@ -220,13 +227,6 @@ def _require(option: str, written: str, rows: DataFrame, column: Column, fix: st
 
 def _type_of(rows: DataFrame, expression: str) -> str:
     return rows.select(F.expr(f"({expression})").alias("made")).dtypes[0][1]
-
-
-def _from_number(text: str, unit: Unit) -> str:
-    written = number(text, "decimal(38,9)")
-    if unit == "ns":
-        return f"try_cast(floor(try_divide({written}, 1000)) as bigint)"
-    return f"try_cast(floor(try_multiply({written}, {_PER_SECOND[unit]})) as bigint)"
 
 
 def _shown(expression: str, kind: str) -> str:

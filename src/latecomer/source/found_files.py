@@ -150,21 +150,17 @@ class FoundFiles(FollowedSource):
         return rows
 
     def where(self, file: SourceFile) -> dict[str, str]:
-        """The names of a file in the log and in dead letters."""
-        full = encoded_path(file.path)
-        return {ORIGIN: self.origin(file, full), FULL_ORIGIN: full}
-
-    def origin(self, file: SourceFile, full: str) -> str:
-        """The name of a file in the log: its path as Spark writes it, below the folder of the source. If that path does
-        not begin with the folder, it is the file's own name if it lies in the folder, and else the whole path."""
-        start = f"{self.path.base.rstrip('/')}/"
-        if file.url is None:
-            start = f"file://{start}"
-        if self.path.many_folders:
-            return full
-        if full.startswith(start):
-            return full[len(start) :]
-        return full.rpartition("/")[2] if str(file.named.parent) == self.path.base else full
+        """The names of a file in the log and in dead letters. The log has its path as Spark writes it, below the folder
+        of the source. If that path does not begin with the folder, it has the file's own name if it lies in the folder,
+        and else the whole path."""
+        full = origin = encoded_path(file.path)
+        start = f"{'file://' if file.url is None else ''}{self.path.base.rstrip('/')}/"
+        if not self.path.many_folders:
+            if full.startswith(start):
+                origin = full[len(start) :]
+            elif str(file.named.parent) == self.path.base:
+                origin = full.rpartition("/")[2]
+        return {ORIGIN: origin, FULL_ORIGIN: full}
 
     def folder_values(self, file: SourceFile) -> dict[str, str | None]:
         return self.path.folder_values(str(file.named))

@@ -46,9 +46,16 @@ class KafkaReader(PolledSource):
 
     def check(self) -> None:
         self._broker.require_secrets()
+        start = self.topics.start
+        given = (start.offsets if isinstance(start, StartAt) else None) or {}
         with self._broker.questions() as questions:
             for name, topic in questions.described(first=True).items():
-                self._require_offsets(name, len(topic.end))
+                for partition in given.get(name, ()):
+                    if partition >= len(topic.end):
+                        raise SourceError(
+                            f"kafka source: source.kafka.start names partition {partition} of topic {name}, which has "
+                            f"{len(topic.end)}; correct it"
+                        )
                 if self.topics.arrival == "broker" and not questions.stamped_by_broker(name):
                     raise SourceError(
                         f"kafka source: source.kafka.arrival is broker, and topic {name} has CreateTime: its "
@@ -92,7 +99,7 @@ class KafkaReader(PolledSource):
         return self.topics.tombstones == "skip"
 
     def remaining(self, until: Answer) -> Answer:
-        places = [(name, number) for name, numbers in ranges_of(until).items() for number in numbers]
+        places = list(ranges_of(until))
         if not places:
             return until
         with self._broker.questions() as questions:
@@ -101,17 +108,6 @@ class KafkaReader(PolledSource):
             return remaining(until, begins, self.topics.on_data_loss == "continue")
         except Gone as gone:
             raise _offsets_gone(gone) from None
-
-    def _require_offsets(self, name: str, partitions: int) -> None:
-        """Refuse start offsets for partitions that do not exist."""
-        start = self.topics.start
-        given = start.offsets if isinstance(start, StartAt) else None
-        for partition in (given or {}).get(name, ()):
-            if partition >= partitions:
-                raise SourceError(
-                    f"kafka source: source.kafka.start names partition {partition} of topic {name}, which has "
-                    f"{partitions}; correct it"
-                )
 
 
 def _offsets_gone(gone: Gone) -> SourceError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,21 +192,17 @@ class Questions:
     def _offsets(self, places: list[Place], spec: Any) -> dict[Place, int]:
         """One offset of each partition. The client may not notice that it knows the leaders by now, and would retry
         only after three seconds: so it is asked again sooner."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+
         for patience in PATIENCE:
-            answers = self._offset_futures(places, spec)
+            answers = self.client.list_offsets(
+                {TopicPartition(*place): spec for place in places},
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=ANSWER_SECONDS,
+            )
             if not wait(answers.values(), patience).not_done:
                 break
         return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
-
-    def _offset_futures(self, places: list[Place], spec: Any) -> dict[Any, Future[Any]]:
-        from confluent_kafka import IsolationLevel, TopicPartition
-
-        futures: dict[Any, Future[Any]] = self.client.list_offsets(
-            {TopicPartition(*place): spec for place in places},
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=ANSWER_SECONDS,
-        )
-        return futures
 
 
 def _lasting() -> dict[int, str]:

@@ -67,10 +67,8 @@ def refusal_of(settings: Mapping[str, Any], errors: Iterable[Any]) -> Refusal | 
 def _encrypts(server: str) -> bool:
     """Whether a server speaks TLS: a broker that does leaves a client without TLS without any answer."""
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = (
-        False,
-        ssl.CERT_NONE,
-    )  # no data is sent: its name does not matter
+    # No data is sent: its name does not matter.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         place = urlsplit(server.strip() if "://" in server else f"//{server.strip()}")
         address = (place.hostname or "", place.port or 9092)

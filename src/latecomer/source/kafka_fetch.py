@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.kafka_ranges import Place
+from latecomer.source.kafka_ranges import Place, Ranges
 
 PATIENCE = 30.0
 """Seconds without any record after which it is an outage."""
@@ -43,8 +43,6 @@ _SETTINGS = {
 """Damaged records and offsets that are gone are errors. No consumer joins the group. The queue of each partition is
 short: else one partition is read to its end before the next one begins."""
 
-Ranges = Mapping[Place, tuple[int, int]]
-"""The first offset to read of each partition, and the one after the last."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -63,7 +61,8 @@ def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetche
     """
     from confluent_kafka import KafkaException
 
-    client = _kept.pop(_key(settings), None)
+    key = frozenset(settings.items())
+    client = _kept.pop(key, None)
     if client is None or not client.goes_on(ranges):
         if client is not None:
             client.close()
@@ -76,7 +75,7 @@ def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetche
     except BaseException:
         client.close()
         raise
-    _kept[_key(settings)] = client
+    _kept[key] = client
 
 
 def _connected(settings: Mapping[str, str], ranges: Ranges) -> _Client:
@@ -94,10 +93,6 @@ def _connected(settings: Mapping[str, str], ranges: Ranges) -> _Client:
 
 _kept: dict[frozenset[tuple[str, str]], _Client] = {}
 """The open clients of this process: its next task may continue where one of them stopped."""
-
-
-def _key(settings: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    return frozenset(settings.items())
 
 
 def close_clients() -> None:

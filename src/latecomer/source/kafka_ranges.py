@@ -16,8 +16,8 @@ Answer = Mapping[str, Any]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
-Ranges = dict[str, dict[int, tuple[int, int]]]
-"""Topic → partition → the first offset to read, and the one after the last."""
+Ranges = Mapping[Place, tuple[int, int]]
+"""The first offset to read of each partition, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def next_answer(
         read = list(known["to"]) if known else []
         if len(topic.end) < len(read):
             raise MadeAgain(name, None)
-        starts[name] = read + list(topic.start[len(read) :])
+        starts[name] = _next_offsets(read, topic)
         for partition, (offset, begin, end) in enumerate(
             zip(starts[name], topic.begin, topic.end, strict=True)
         ):
@@ -94,10 +94,9 @@ def remaining(answer: Answer, begins: Mapping[Place, int], continues: bool) -> A
     {'topics': {'pay': {'from': [5, 0], 'to': [9, 4]}}, 'lost': {'pay/0': [2, 5]}}
     """
     lost = {
-        (name, number): (start, min(begins[name, number], to))
-        for name, numbers in ranges_of(answer).items()
-        for number, (start, to) in numbers.items()
-        if begins[name, number] > start
+        place: (start, min(begins[place], to))
+        for place, (start, to) in ranges_of(answer).items()
+        if begins[place] > start
     }
     if not lost:
         return answer
@@ -168,18 +167,19 @@ def waiting(since: Answer | None, topics: Mapping[str, Topic]) -> dict[str, list
     {'pay': [2, 4]}
     """
     read = {name: each["to"] for name, each in (since["topics"] if since else {}).items()}
+    starts = {name: _next_offsets(read.get(name, ()), topic) for name, topic in topics.items()}
     return {
         name: [
             end - max(begin, start)
-            for begin, end, start in zip(
-                topic.begin,
-                topic.end,
-                [*read.get(name, ()), *topic.start[len(read.get(name, ())) :]],
-                strict=True,
-            )
+            for begin, end, start in zip(topic.begin, topic.end, starts[name], strict=True)
         ]
         for name, topic in topics.items()
     }
+
+
+def _next_offsets(read: Sequence[int], topic: Topic) -> list[int]:
+    """Where to read on in each partition, if so much of the topic was read."""
+    return [*read, *topic.start[len(read) :]]
 
 
 def partitions_of(answer: Answer) -> dict[str, bool]:
@@ -193,15 +193,12 @@ def partitions_of(answer: Answer) -> dict[str, bool]:
 
 def ranges_of(answer: Answer) -> Ranges:
     """The offsets to read, without partitions that have none."""
-    ranges = {
-        name: {
-            partition: (start, to)
-            for partition, (start, to) in enumerate(zip(topic["from"], topic["to"], strict=True))
-            if to > start
-        }
+    return {
+        (name, partition): (start, to)
         for name, topic in answer["topics"].items()
+        for partition, (start, to) in enumerate(zip(topic["from"], topic["to"], strict=True))
+        if to > start
     }
-    return {name: each for name, each in ranges.items() if each}
 
 
 def lag_of(answer: Answer) -> int:

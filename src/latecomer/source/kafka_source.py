@@ -21,7 +21,7 @@ from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_fetch import Fetched, close_clients, fetched
-from latecomer.source.kafka_ranges import Place, ranges_of
+from latecomer.source.kafka_ranges import Place, Ranges, ranges_of
 from latecomer.source.polled import Polled, Range
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
@@ -72,9 +72,8 @@ class KafkaSource(Polled):
             raise TypeError(f"a {type(slice_).__name__} is no slice of {self.named}")
         settings = self.reader.client_settings()
         ranges = [
-            TopicSplit((name, number), begin, min(begin + MOST_OFFSETS, to), slice_.newest, settings)
-            for name, of in ranges_of(slice_.until).items()
-            for number, (start, to) in of.items()
+            TopicSplit(place, begin, min(begin + MOST_OFFSETS, to), slice_.newest, settings)
+            for place, (start, to) in ranges_of(slice_.until).items()
             for begin in range(start, to, MOST_OFFSETS)
         ]
         if not isinstance(self.decoder, OwnRecords):
@@ -126,7 +125,7 @@ class KafkaSource(Polled):
         return pa.table(columns)
 
 
-def _ranges_of_clients(splits: Sequence[TopicSplit]) -> Iterator[dict[Place, tuple[int, int]]]:
+def _ranges_of_clients(splits: Sequence[TopicSplit]) -> Iterator[Ranges]:
     """The ranges of each client that is needed: a client reads one range of a partition."""
     left = list(splits)
     while left:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
-from latecomer.source.base import Letters
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, POSITION
 from latecomer.source.decode.base import FileDecoder
 from latecomer.source.decode.columns import CORRUPT
@@ -24,7 +23,7 @@ from latecomer.source.decode.text import TextFiles
 
 
 @dataclass
-class RecordLetters(Letters):
+class RecordLetters:
     """For records in UTF-8."""
 
     pipeline: Pipeline
@@ -37,6 +36,7 @@ class RecordLetters(Letters):
     def shown(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
+        """Text that every reader can read, the bytes if the text does not preserve them, and what was wrong."""
         as_written = reason in (UNREADABLE, INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS)
         encoding, header = self._written_in(origin) if as_written else (UTF8, ())
         text = raw.decode(encoding, "replace")
@@ -75,7 +75,8 @@ class FileLetters(RecordLetters):
 
     def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
         if origin not in self._known:
-            file, decoder = self._file(origin), self.decoder
+            path, decoder = str(SourceFile(origin, 0, 0).named), self.decoder
+            file = self._by_path.get(path) or self._by_path.get(unquote(path))
             if file is None or not isinstance(decoder, TextFiles):
                 encoding = UTF8 if self.pipeline.format == "parquet" else self.pipeline.files.encoding
                 self._known[origin] = (encoding, ())
@@ -96,10 +97,3 @@ class FileLetters(RecordLetters):
         sizes = {(path, start): int(size) for path, start, size in zip(*places, strict=True)}
         self._sizes |= sizes
         return dict(Counter(path for path, _ in sizes))
-
-    def _file(self, origin: str) -> SourceFile | None:
-        return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
-
-
-def _path(origin: str) -> str:
-    return str(SourceFile(origin, 0, 0).named)

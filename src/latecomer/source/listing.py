@@ -142,7 +142,7 @@ class Listing:
         """The files of the path that are not known, and whether some cannot be seen now but may be later without a
         change of the folder: links to nothing."""
         found, has_unseen = [], False
-        for path in _unknown(paths, known):
+        for path in unknown_paths(paths, known):
             if not self.path.matches(path) or not self._is_text(path):
                 continue
             try:
@@ -158,7 +158,7 @@ class Listing:
         return found, has_unseen
 
     def _new_loops(self, links: Sequence[str], known: PathSet) -> list[str]:
-        new = _unknown([link for link in links if self._is_text(link)], known)
+        new = unknown_paths([link for link in links if self._is_text(link)], known)
         for link in new:
             self._warn(
                 link, f"{link} is a link to a folder that it lies in: nothing below it is read; remove it"
@@ -179,7 +179,7 @@ class Listing:
             LOG.warning("%s", words)
 
 
-def _unknown(paths: Sequence[str], known: PathSet) -> list[str]:
+def unknown_paths(paths: Sequence[str], known: PathSet) -> list[str]:
     are_known = known.holds(digests_of(paths)).tolist()
     return [path for path, is_known in zip(paths, are_known, strict=True) if not is_known]
 

@@ -30,10 +30,6 @@ _MOST_AT_ONCE = 32 << 20
 class MessageFiles(FoundFiles, RecordSource):
     """The pipeline's files of messages. The position of a message is the byte at which it begins."""
 
-    @property
-    def named(self) -> str:
-        return "source files"
-
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         return [FilePart(FileSplit(file), reason) for file, reason in self.present_files(slice_)]
 
@@ -72,13 +68,9 @@ def _in_parts(messages: Iterator[Message]) -> Iterator[list[Message]]:
     """Messages, not too many at once; the rest of a file by itself. No part is empty."""
     part, size = list[Message](), 0
     for message in messages:
-        if message.is_rest or size > _MOST_AT_ONCE:
-            if part:
-                yield part
+        if part and (message.is_rest or size > _MOST_AT_ONCE):
+            yield part
             part, size = [], 0
-        if message.is_rest:
-            yield [message]
-            continue
         part.append(message)
         size += len(message.record)
     if part:

@@ -77,6 +77,7 @@ class Polled(RecordSource, FollowedSource):
 
     @property
     def named(self) -> str:
+        """The source as messages name it."""
         return f"source {self.reader.kind}"
 
     @property
@@ -147,7 +148,8 @@ class Polled(RecordSource, FollowedSource):
         last = answers.last()
         before = answers.read(last)
         since = before.until if before else None
-        until = self._latest(since)
+        with self._asking("latest"):
+            until = json.loads(json.dumps(self.reader.latest(since)))
         if until is None or until == since:
             return None
         answer = Answer(since, until)
@@ -156,7 +158,11 @@ class Polled(RecordSource, FollowedSource):
 
     def _slice(self, answer: Answer) -> Range:
         now = time.time_ns() // 1000  # the arrival of rows that have none of their own
-        partitions, unread = self._partitions(answer.until), self._unread(answer.until)
+        partitions = None
+        if self.pipeline.partition_column is None:
+            with self._asking("partitions"):
+                partitions = self.reader.partitions(answer.until)
+        unread = self._unread(answer.until)
         return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
@@ -203,20 +209,9 @@ class Polled(RecordSource, FollowedSource):
                 for rows in staged_rows(split, self.read_columns):
                     yield self.chunk(rows, split.newest)
 
-    def _partitions(self, until: Any) -> Mapping[str, bool] | None:
-        """The source's partitions, unless a column of the rows names the partition."""
-        if self.pipeline.partition_column is not None:
-            return None
-        with self._asking("partitions"):
-            return self.reader.partitions(until)
-
     def _unread(self, until: Any) -> int | None:
         with self._asking("unread"):
             return self.reader.unread(until)
-
-    def _latest(self, since: Any) -> Any:
-        with self._asking("latest"):
-            return json.loads(json.dumps(self.reader.latest(since)))
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.portable import portable
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import TOMBSTONE
-from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
+from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
 from latecomer.source.decode.columns import RECORD
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.frames import Mask, UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
-from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Flags = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class RecordSource(Source):
     """How records become rows, for all such sources."""
-
-    @property
-    @abstractmethod
-    def named(self) -> str:
-        """The source as messages name it."""
 
     @property
     def skips_tombstones(self) -> bool:
@@ -70,7 +58,7 @@ class RecordSource(Source):
 
     def portable(self) -> Self:
         decoding = self.decoder.in_tasks() if isinstance(self.decoder, FramedRecords) else None
-        return replace(self, pipeline=portable(self.pipeline), decoding=decoding)
+        return replace(super().portable(), decoding=decoding)
 
     def prepare(self) -> None:
         if isinstance(self.decoder, FramedRecords):
@@ -87,10 +75,6 @@ class RecordSource(Source):
             return records
         missing = {name: kind for name, kind in self.read_columns.items() if name not in records.columns}
         return self.decoder.decoded(records, missing)
-
-    @property
-    def record_letters(self) -> Letters:
-        return RecordLetters(self.pipeline, self.read_columns)
 
     def chunk(self, found: pa.Table, newest: int) -> Chunk:
         """The rows of a table that has RECORD or the source's columns, ORIGIN and POSITION. It may have LANDED with
@@ -111,29 +95,22 @@ class RecordSource(Source):
             if name.startswith(PRIVATE) and name not in (RECORD, LANDED)
         }
         landed, clock = self._landed(found, newest)
-        return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, self.record_letters, skipped)
+        letters = RecordLetters(self.pipeline, self.read_columns)
+        return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, letters, skipped)
 
-    def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
+    def _decoded(self, found: pa.Table, valueless: Mask) -> pa.Table:
         """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""
         given = [name for name in self.read_columns if name in found.column_names]
         missing = {name: kind for name, kind in self.read_columns.items() if name not in given}
-        rows = self._decoded_values(flat(found.column(RECORD)), valueless, missing)
+        rows = self.task_decoder.decode(flat(found.column(RECORD)).drop_null().to_pylist(), missing)
+        if valueless.any():
+            rows = rows.take(pa.array(np.cumsum(~valueless) - 1, mask=valueless))
+            broken = pc.if_else(pa.array(valueless), TOMBSTONE, pa.scalar(None, pa.string()))
+            rows = rows.append_column(BROKEN, broken)
         for name in (*given, ORIGIN, POSITION, PARTITION, FULL_ORIGIN):
             if name in found.column_names:
                 rows = rows.append_column(name, found.column(name))
-        if valueless.any():
-            broken = pc.if_else(pa.array(valueless), TOMBSTONE, pa.scalar(None, pa.string()))
-            rows = rows.append_column(BROKEN, broken)
         return rows
-
-    def _decoded_values(self, records: pa.Array, valueless: Flags, columns: Mapping[str, str]) -> pa.Table:
-        if not valueless.any():
-            return self.task_decoder.decode(records.to_pylist(), columns)
-        rows = self.task_decoder.decode(records.drop_null().to_pylist(), columns)
-        place = np.cumsum(~valueless) - 1
-        if not rows.num_rows:
-            return pa.table(null_columns(columns, len(records)))
-        return rows.take(pa.array(place, mask=valueless))
 
     def _landed(self, found: pa.Table, newest: int) -> tuple[pa.Array, Clock]:
         """When each row arrived, in microseconds, and the clock. A row without LANDED arrived when it was read."""

@@ -133,7 +133,6 @@ class RepairedSource(Source):
         return splits
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-
         letters = RecordLetters(self.pipeline, self.read_columns)
         for split in splits:
             if isinstance(split, StagedSplit):
@@ -162,7 +161,12 @@ class RepairedSource(Source):
                 decoded, texts = (self._csv(values, form.header, each) for each in (strict, None))
             case "own":
                 decoded = self._framed(values, strict)
-                texts = _as_texts(decoded, strict)
+                texts = pa.table(
+                    {
+                        name: pa.array(texts_of(decoded.column(name), kind), pa.string())
+                        for name, kind in strict.items()
+                    }
+                )
         return _staged_frame(self._prepared(records, decoded, texts, strict), staging)
 
     def _prepared(
@@ -186,7 +190,6 @@ class RepairedSource(Source):
     ) -> DataFrame:
         frame = _staged_frame(records.append_column(_RAW, records.column(RECORD)), staging)
         decoded = decoder.decoded(frame, strict)
-        noted = {name: F.lit(None).cast(_SPARK[name]) for name in self._noted}
         return decoded.select(
             *_CARRIED,
             _RAW,
@@ -198,13 +201,14 @@ class RepairedSource(Source):
                 )
                 for name, kind in strict.items()
             ),
-            *(value.alias(name) for name, value in noted.items()),
+            *(F.lit(None).cast("string").alias(name) for name in self._noted),
         )
 
     @property
     def _noted(self) -> dict[str, pa.DataType]:
-        """The private columns that the decoder may add."""
-        ids = {SCHEMA_ID: pa.int32()} if self._has_ids else {}
+        """The private columns that the decoder may add; for a user's own decoder, KEPT at most."""
+        has_ids = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
+        ids = {SCHEMA_ID: pa.int32()} if has_ids else {}
         kept = {KEPT: pa.string()} if self.looks_for_unknown else {}
         checked = {INVALID: pa.bool_()} if isinstance(self.pipeline.format, RegisteredJson) else {}
         return {**ids, **kept, **checked}
@@ -213,10 +217,6 @@ class RepairedSource(Source):
     def decoder(self) -> RecordDecoder:
         """The decoder of records that are neither JSON nor CSV."""
         return record_decoder(self.pipeline)
-
-    @property
-    def _has_ids(self) -> bool:
-        return isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
 
     def _framed(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
         """Records that name their schema; those whose schema is not known anywhere are corrupt."""
@@ -298,13 +298,3 @@ class RepairedSource(Source):
 
 def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:
     return frame_of(staging.spark, [write_table(rows, staging.new_file())])
-
-
-def _as_texts(decoded: pa.Table, columns: Mapping[str, str]) -> pa.Table:
-    """Columns as Spark casts them to texts; lists and maps as JSON."""
-    return pa.table(
-        {name: pa.array(texts_of(decoded.column(name), kind), pa.string()) for name, kind in columns.items()}
-    )
-
-
-_SPARK = {SCHEMA_ID: "int", KEPT: "string", INVALID: "boolean"}

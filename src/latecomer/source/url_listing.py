@@ -9,8 +9,8 @@ from latecomer.config.paths import SourcePath
 from latecomer.errors import SourceOutage, StoreError
 from latecomer.objects.files import below, size
 from latecomer.objects.locations import Url
-from latecomer.source.listing import SHARE, NewFiles
-from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
+from latecomer.source.listing import SHARE, NewFiles, unknown_paths
+from latecomer.store.found import Found, PathSet, in_reading_order
 
 SELDOM = 2.0
 """Seconds between two listings, at least."""
@@ -34,11 +34,13 @@ class UrlListing:
             objects = [(f"{base}/{name}", about) for name, about in below(base)]
         except (StoreError, OSError) as error:
             raise SourceOutage(f"source folder {base} cannot be listed: {error}") from error
-        matching = [(path, about) for path, about in objects if about["size"] and self.path.matches(path)]
-        are_known = known.holds(digests_of([path for path, _ in matching])).tolist()
-        new = [each for each, is_known in zip(matching, are_known, strict=True) if not is_known]
-        self._sizes |= {path: about["size"] for path, about in new}
-        landed = (Found(path, round(about["last_modified"].timestamp() * 1000) * 1000) for path, about in new)
+        matching = {path: about for path, about in objects if about["size"] and self.path.matches(path)}
+        new = {path: matching[path] for path in unknown_paths(list(matching), known)}
+        self._sizes |= {path: about["size"] for path, about in new.items()}
+        landed = (
+            Found(path, round(about["last_modified"].timestamp() * 1000) * 1000)
+            for path, about in new.items()
+        )
         ended = time.monotonic()
         self._after = ended + max(SELDOM, SHARE * (ended - began))
         return NewFiles(in_reading_order(landed), [])

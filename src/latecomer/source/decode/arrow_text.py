@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.durations import LATEST
-from latecomer.source.decode.plain import NotPlain
 
 NUMBERS = {
     "bigint": pa.int64(),
@@ -45,6 +44,10 @@ _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 """From this year on, all readers agree on calendars and zones."""
 _LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
 """Arrow knows the clock changes that are listed one by one, but not the rules for the years after them."""
+
+
+class NotPlain(Exception):
+    """Some values are not in their usual form: the rows are decoded one by one."""
 
 
 def column_type(kind: str) -> pa.DataType:
@@ -92,8 +95,8 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     numbers = texts.cast(wanted)
     if types.is_decimal(kind):
         numbers.validate(full=True)
-    if kind == "double":
-        require_finite(numbers)
+    if kind == "double" and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+        raise NotPlain("a number that is infinite, or none")
     return numbers
 
 
@@ -126,12 +129,6 @@ def require_recent(micros: pa.Array | pa.ChunkedArray) -> None:
     bounds = pc.min_max(micros).as_py()
     if bounds["min"] is not None and not _FIRST <= bounds["min"] <= bounds["max"] <= LATEST:
         raise NotPlain("times before 1900, or beyond the calendar")
-
-
-def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
-    """Decline infinities and NaN."""
-    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
-        raise NotPlain("a number that is infinite, or none")
 
 
 def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
@@ -167,15 +164,11 @@ def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
     try:
         if usual:
             return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
-        return _other_moments(texts)
+        micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
+        of_days = pc.match_substring_regex(micros, f"^{DATE}$")
+        timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
+        has_zone = pc.match_substring_regex(timed, _ZONED)
+        zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
+        return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     except pa.ArrowInvalid:
         raise NotPlain("times that are none") from None
-
-
-def _other_moments(texts: pa.Array) -> pa.Array:
-    micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
-    of_days = pc.match_substring_regex(micros, f"^{DATE}$")
-    timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
-    has_zone = pc.match_substring_regex(timed, _ZONED)
-    zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
-    return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

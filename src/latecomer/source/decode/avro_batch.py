@@ -17,15 +17,25 @@ from latecomer.model.types import is_decimal
 from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.schemas.avro.bounds import deepest_of
 from latecomer.schemas.avro.reading import MARK
-from latecomer.schemas.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
-from latecomer.source.decode.frames import Numbers, words_of
+from latecomer.schemas.avro.types import (
+    SIZES,
+    Defined,
+    Enum,
+    Field,
+    Fixed,
+    Named,
+    Primitive,
+    Record,
+    Type,
+    Union,
+)
+from latecomer.source.decode.frames import Mask, Numbers, words_of
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
 """Bytes of a text; a record with a longer one is read by itself."""
 _Path = tuple[str, ...]
 _Columns = dict[_Path, pa.Array]
-_Mask = npt.NDArray[np.bool_]
 _Words = npt.NDArray[np.uint64]
 _WORD = 8
 _CONTINUES, _SEVEN_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -54,7 +64,7 @@ class RowByRow(Exception):
 class Cursor:
     """Where the next field of each record begins: never beyond the end of the record."""
 
-    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: _Mask) -> None:
+    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: Mask) -> None:
         """Behind the last record, `data` has more bytes than the longest number. `rows` are the indices of these
         records among all, and `odd` marks records that are not plain."""
         self.data, self.at, self.ends, self.rows, self.odd = data, at, ends, rows, odd
@@ -68,7 +78,7 @@ class Cursor:
         """A cursor of its own for some of the records."""
         return Cursor(self.data, self.at[rows], self.ends[rows], self.rows[rows], self.odd)
 
-    def mark(self, wrong: _Mask | Numbers) -> None:
+    def mark(self, wrong: Mask | Numbers) -> None:
         self.odd[self.rows[wrong]] = True
 
     def skip(self, sizes: Numbers | int) -> Numbers:
@@ -124,9 +134,6 @@ class Cursor:
         count = 2 * len(self) - 1
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.binary(), count, buffers).take(pa.array(np.arange(0, count, 2)))
-
-    def texts(self) -> pa.Array:
-        return self.cast(self.slices(), pa.string())
 
     def cast(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
         """Values as another type; those that it does not hold are null, and their records are marked."""
@@ -192,19 +199,14 @@ class Plan:
         values = self._any(cursor, self.writer.root, self.reader.root, ())
         columns = {}
         for name, value in self.named.items():
-            if value is None:
-                columns[name] = pa.nulls(len(cursor), source_type(self.kinds[name]))
-            else:
-                columns[name] = self._as_column(cursor, values[value.path], self.kinds[name])
+            wanted = source_type(self.kinds[name])
+            column = pa.nulls(len(cursor), wanted) if value is None else values[value.path]
+            if column.type != wanted:
+                if not is_decimal(self.kinds[name]):
+                    raise RowByRow
+                column = cursor.cast(column, wanted)
+            columns[name] = column
         return {**columns, **{name: values[value.path] for name, value in self.extra.items()}}
-
-    def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
-        wanted = source_type(kind)
-        if column.type == wanted:
-            return column
-        if not is_decimal(kind):
-            raise RowByRow
-        return cursor.cast(column, wanted)
 
     def _extra(self, name: str) -> Value:
         """How an unknown field is read: plain numbers, texts and booleans, or null."""
@@ -329,20 +331,14 @@ class Plan:
 
 def _pass_over(cursor: Cursor, source: Defined) -> None:
     match source:
-        case Primitive(kind="null"):
-            pass
         case Primitive(kind="int") | Enum():
             cursor.integers(5)
         case Primitive(kind="long"):
             cursor.integers(10)
         case Primitive(kind="string" | "bytes"):
             cursor.skip(cursor.sizes())
-        case Primitive(kind="boolean"):
-            cursor.skip(1)
-        case Primitive(kind="float"):
-            cursor.skip(4)
-        case Primitive(kind="double"):
-            cursor.skip(8)
+        case Primitive():
+            cursor.skip(SIZES[source.kind])
         case Fixed():
             cursor.skip(source.size)
         case _:
@@ -367,20 +363,18 @@ def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa
             cursor.mark(octets > 1)
             return pa.array(octets == 1)
         case "string", "string":
-            return cursor.texts()
+            return cursor.cast(cursor.slices(), pa.string())
         case "bytes", "bytes":
             return cursor.slices()
         case (("float" | "double"), ("float" | "double")) if kind == target.kind or kind == "float":
-            return _floats(cursor, kind).cast(source_type(value.kind))
+            if kind == "double":
+                numbers = cursor.words[cursor.skip(8)].view(np.float64)
+            else:
+                numbers = cursor.words[cursor.skip(4)].astype(np.uint32).view(np.float32)
+            return pa.array(numbers).cast(source_type(value.kind))
         case ("int", "int" | "long" | "double") | ("long", "long" | "double"):
             return _integers(cursor, cursor.integers(5 if kind == "int" else 10), target, value)
     raise RowByRow
-
-
-def _floats(cursor: Cursor, kind: str) -> pa.Array:
-    if kind == "double":
-        return pa.array(cursor.words[cursor.skip(8)].view(np.float64))
-    return pa.array(cursor.words[cursor.skip(4)].astype(np.uint32).view(np.float32))
 
 
 def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value) -> pa.Array:

@@ -6,12 +6,11 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation, localcontext
+from decimal import ROUND_DOWN, Context, Decimal, localcontext
 from functools import cached_property
+from math import isfinite
 from typing import Any
 from uuid import UUID
-
-import pyarrow as pa
 
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal, scale_of, whole_digits
 from latecomer.schemas.avro import Reading, Schema, Value, schema_of
@@ -24,8 +23,7 @@ from latecomer.source.decode.json_text import (
     plain_text,
     shape_of,
 )
-from latecomer.source.decode.written import Misfit, in_range
-from latecomer.store.layout import source_type
+from latecomer.source.decode.written import Misfit, in_range, rounded
 
 _Get = Callable[[Mapping[str, Any]], Any]
 
@@ -128,7 +126,7 @@ class AvroColumns:
             case "list" | "json":
                 shape = self._shape(value)
                 return [lambda row: has_valid_texts(shape, at(row))]
-            case "plain" if kind == "string" or (value.kind != kind and is_decimal_pair(value.kind, kind)):
+            case "plain" if kind == "string" or (value.kind != kind and _is_decimal_pair(value.kind, kind)):
                 return [lambda row: _fits(at(row), value.kind, kind)]
         return []
 
@@ -196,11 +194,6 @@ class AvroColumns:
         return lambda each: each if isinstance(each := change(each), str) else plain_text(each, value.kind)
 
 
-def arrow_column(values: Sequence[Any], kind: str) -> pa.Array:
-    """Values as a column; dates and moments are given as numbers."""
-    return pa.array(values, source_type(kind))
-
-
 def _getter(path: Sequence[str]) -> _Get:
     if len(path) == 1:
         (name,) = path
@@ -216,7 +209,7 @@ def _getter(path: Sequence[str]) -> _Get:
     return get
 
 
-def is_decimal_pair(read: str, kind: str) -> bool:
+def _is_decimal_pair(read: str, kind: str) -> bool:
     return is_decimal(read) or is_decimal(kind)
 
 
@@ -226,7 +219,7 @@ def _fits(value: Any, read: str, kind: str) -> bool:
         return True
     if kind == "string":
         return not isinstance(value, str) or is_valid_text(value)
-    if read == kind or not is_decimal_pair(read, kind):
+    if read == kind or not _is_decimal_pair(read, kind):
         return True
     if "binary" in (read, kind):  # it is a decimal with too many digits for the type
         return False
@@ -287,27 +280,14 @@ def _cast(value: Any, read: str, kind: str) -> Any:
     if kind == "string":
         return plain_text(value, read)
     number = is_decimal(read) or read in INTEGERS or read in FLOATS
-    if is_decimal(kind) and number:
-        return _as_decimal(value, kind)
-    if kind in INTEGERS and number:
-        if not _is_finite(value):
-            return None
-        with localcontext(_EXACT), suppress(Misfit):
+    if kind in FLOATS and number:
+        return float(value)
+    if not number or not isfinite(value):
+        return None
+    with localcontext(_EXACT), suppress(Misfit):
+        if is_decimal(kind):
+            exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+            return rounded(exact, whole_digits(kind), scale_of(kind))
+        if kind in INTEGERS:
             return in_range(int(Decimal(value).to_integral_value(ROUND_DOWN)), kind)
-        return None
-    return float(value) if kind in FLOATS and number else None
-
-
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or value - value == 0
-
-
-def _as_decimal(value: Any, kind: str) -> Decimal | None:
-    if not _is_finite(value):
-        return None
-    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    try:
-        rounded = exact.quantize(Decimal(1).scaleb(-scale_of(kind)), "ROUND_HALF_UP", _EXACT)
-    except InvalidOperation:
-        return None
-    return rounded if abs(rounded) < Decimal(10) ** whole_digits(kind) else None
+    return None

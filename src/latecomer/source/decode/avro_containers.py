@@ -222,23 +222,37 @@ def _body(opened: BinaryIO, head: Head, block: _Block) -> bytes:
     if sync != head.sync:
         raise DamagedFile(f"the block at byte {block.start} does not end where it says")
     try:
-        return _UNPACKED[head.codec](packed)
+        return _unpacked(packed, head.codec)
     except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, pa.ArrowException) as error:
         raise DamagedFile(f"the block at byte {block.start} cannot be unpacked: {error}") from None
 
 
-def _deflated(packed: bytes) -> bytes:
-    unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
-    body = unpacking.decompress(packed, MOST_UNPACKED + 1)
-    return _limited(body, unpacking.eof)
+_UNPACKING: dict[str, Callable[[], Any]] = {
+    "deflate": lambda: zlib.decompressobj(-zlib.MAX_WBITS),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+}
+"""By codec, what unpacks up to so many bytes."""
 
 
-def _limited(body: bytes, is_whole: bool) -> bytes:
+def _unpacked(packed: bytes, codec: str) -> bytes:
+    is_whole = True
+    if codec == "null":
+        return packed
+    if codec == "snappy":
+        return _snapped(packed)
+    if codec == "zstandard":
+        with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+            body = stream.read(MOST_UNPACKED + 1)
+    else:
+        unpacking = _UNPACKING[codec]()
+        body = unpacking.decompress(packed, MOST_UNPACKED + 1)
+        is_whole = unpacking.eof
     if len(body) > MOST_UNPACKED:
         raise ValueError(f"it has more than {MOST_UNPACKED} bytes")
     if not is_whole:
         raise ValueError("it ends too early")
-    return body
+    return bytes(body)
 
 
 def _snapped(packed: bytes) -> bytes:
@@ -259,31 +273,6 @@ def _snapped(packed: bytes) -> bytes:
     if crc32(body) != int.from_bytes(packed[-4:], "big"):
         raise ValueError("its checksum is wrong")
     return bytes(body)
-
-
-def _streamed(packed: bytes) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        return _limited(stream.read(MOST_UNPACKED + 1), True)
-
-
-def _bzipped(packed: bytes) -> bytes:
-    unpacking = bz2.BZ2Decompressor()
-    return _limited(unpacking.decompress(packed, MOST_UNPACKED + 1), unpacking.eof)
-
-
-def _xzipped(packed: bytes) -> bytes:
-    unpacking = lzma.LZMADecompressor()
-    return _limited(unpacking.decompress(packed, MOST_UNPACKED + 1), unpacking.eof)
-
-
-_UNPACKED: dict[str, Callable[[bytes], bytes]] = {
-    "null": lambda packed: packed,
-    "deflate": _deflated,
-    "snappy": _snapped,
-    "bzip2": _bzipped,
-    "xz": _xzipped,
-    "zstandard": _streamed,
-}
 
 
 def _borders(ends: Ends, bodies: Sequence[tuple[int, bytes]]) -> tuple[Numbers, Numbers]:

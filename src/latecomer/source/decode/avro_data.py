@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.model.types import MOST_DIGITS
+from latecomer.model.types import MOST_DIGITS, holds
 from latecomer.schemas.avro.logical import logical_type
 from latecomer.schemas.avro.reading import MARK
 from latecomer.schemas.avro.types import (
@@ -50,8 +50,16 @@ _PROMOTED = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
+_IN_JSON: dict[str, tuple[type, ...]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    **dict.fromkeys(("int", "long"), (int,)),
+    **dict.fromkeys(("float", "double"), (int, float)),
+    "array": (list,),
+    **dict.fromkeys(("map", "record"), (dict,)),
+}
+"""What a default is in JSON; for all other types it is a text."""
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-_LEAST, _BEYOND = -(2**63), 2**63
 _EXACT = Context(prec=MOST_DIGITS + 1)
 
 
@@ -107,7 +115,7 @@ class RecordReader:
             case Enum(), Enum():
                 return _enum(source, target)
             case Fixed(), Fixed() if source.size == target.size and _same_name(source, target):
-                return _changed(_fixed(source.size), target)
+                return _changed(lambda cursor: cursor.take(source.size), target)
             case Primitive(), Primitive():
                 read = _primitive(source.kind, target.kind)
                 return read if read is _refused else _changed(read, target)
@@ -161,7 +169,9 @@ class RecordReader:
         match target:
             case Union():
                 branches = [self.reader.resolve(each) for each in target.branches]
-                nth = next(nth for nth, each in enumerate(branches) if _takes(each, value))
+                nth = next(
+                    nth for nth, each in enumerate(branches) if type(value) in _IN_JSON.get(each.kind, (str,))
+                )
                 given, member = self._given(branches[nth], value), _members(branches)
                 return {f"member{member.index(nth)}": given} if member and nth in member else given
             case Record():
@@ -265,24 +275,6 @@ def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
     return short and source.name.rpartition(".")[2] == target.name.rpartition(".")[2]
 
 
-def _takes(kind: Defined, value: Any) -> bool:
-    """Whether a JSON value can be a default of a type."""
-    match kind.kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return isinstance(value, bool)
-        case "int" | "long":
-            return type(value) is int
-        case "float" | "double":
-            return type(value) in (int, float)
-        case "array":
-            return isinstance(value, list)
-        case "map" | "record":
-            return isinstance(value, dict)
-    return isinstance(value, str)
-
-
 # Plain values
 
 
@@ -290,33 +282,13 @@ def _text(cursor: Cursor) -> str:
     return cursor.sized().decode("utf-8", "surrogateescape")
 
 
-def _boolean(cursor: Cursor) -> bool:
-    return cursor.take(1) == b"\1"
-
-
-def _float(cursor: Cursor) -> float:
-    return float(_FLOAT.unpack(cursor.take(4))[0])
-
-
-def _double(cursor: Cursor) -> float:
-    return float(_DOUBLE.unpack(cursor.take(8))[0])
-
-
-def _null(_: Cursor) -> None:
-    return None
-
-
-def _fixed(size: int) -> Read:
-    return lambda cursor: cursor.take(size)
-
-
 _OWN: dict[str, Read] = {
-    "null": _null,
-    "boolean": _boolean,
+    "null": lambda _: None,
+    "boolean": lambda cursor: cursor.take(1) == b"\1",
     "int": Cursor.read_int,
     "long": Cursor.read_long,
-    "float": _float,
-    "double": _double,
+    "float": lambda cursor: float(_FLOAT.unpack(cursor.take(4))[0]),
+    "double": lambda cursor: float(_DOUBLE.unpack(cursor.take(8))[0]),
     "bytes": Cursor.sized,
     "string": _text,
 }
@@ -373,6 +345,6 @@ def _changed(read: Read, target: Defined) -> Read:
 
 
 def _in_range(micros: int) -> int:
-    if not _LEAST <= micros < _BEYOND:
+    if not holds("bigint", micros):
         raise Damaged
     return micros

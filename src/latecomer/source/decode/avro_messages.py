@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,8 @@ import numpy as np
 from latecomer.schemas.avro import Schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
-from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.avro_reading import Rows, writer_reading
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Numbers
 
 
 @dataclass(frozen=True)
@@ -46,23 +45,15 @@ class AvroMessages(FramedDecoder):
         of_writer = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
         plain, odd = of_writer.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
         corrupt = np.zeros(len(rows), np.bool_)
-        payloads = [frames.records[row][HEAD_SIZE:] for row in rows[odd]]
-        damaged = np.zeros(len(payloads), np.bool_)
-        odd_rows = Rows.of(_one_by_one(of_writer.columns, payloads, damaged), columns)
-        corrupt[odd] = damaged
-        whole = plain.with_odd(odd, odd_rows)
+
+        def one_by_one() -> Iterator[tuple[Mapping[str, Any], str | None]]:
+            for nth in np.flatnonzero(odd):
+                try:
+                    values, kept, fits = of_writer.columns.row(frames.records[rows[nth]][HEAD_SIZE:])
+                except Damaged:
+                    values, kept, fits = {}, None, False
+                corrupt[nth] = not fits
+                yield values, kept
+
+        whole = plain.with_odd(odd, Rows.of(one_by_one(), columns))
         return Decoded(whole.columns, corrupt, whole.kept)
-
-
-def _one_by_one(
-    columns: AvroColumns, payloads: Sequence[bytes], damaged: Mask
-) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """The columns of records, and their other fields. Records that cannot be read, or whose values the columns do not
-    take, are marked as `damaged`."""
-    for nth, payload in enumerate(payloads):
-        try:
-            values, kept, fits = columns.row(payload)
-        except Damaged:
-            values, kept, fits = {}, None, False
-        damaged[nth] = not fits
-        yield values, kept

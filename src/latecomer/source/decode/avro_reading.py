@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from latecomer.schemas.avro import Schema, reading
 from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
-from latecomer.source.decode.avro_columns import AvroColumns, arrow_column
+from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.frames import Mask, Numbers
 from latecomer.source.decode.json_text import kept_text
+from latecomer.source.decode.null_rows import null_columns
+from latecomer.source.decode.typed_columns import array_of
 
 FEW = 8
 """So few records are read one by one: to read them all at once takes longer."""
@@ -36,7 +38,7 @@ class Rows:
             for name, column in values.items():
                 column.append(row.get(name))
             kept.append(text)
-        table = pa.table({name: arrow_column(column, columns[name]) for name, column in values.items()})
+        table = pa.table({name: array_of(column, columns[name]) for name, column in values.items()})
         return cls(table, pa.array(kept, pa.string()))
 
     def with_odd(self, odd: Mask, others: Rows) -> Rows:
@@ -73,7 +75,8 @@ class WriterReading:
                 table = pa.table({name: decoded[name] for name in self.columns.columns})
                 return Rows(table, self._kept(decoded, len(odd))), odd
         odd[:] = True
-        return Rows.of([({}, None)] * len(odd), self.columns.columns), odd
+        nothing = pa.table(null_columns(self.columns.columns, len(odd)))
+        return Rows(nothing, pa.nulls(len(odd), pa.string())), odd
 
     def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
         names = self.columns.unknown

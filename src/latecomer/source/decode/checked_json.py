@@ -22,22 +22,23 @@ class CheckedJson(FramedRecords):
     """JSON records in Confluent's framing. A record that its schema does not allow is INVALID."""
 
     @property
-    def _validates(self) -> bool:
-        assert isinstance(self.schemas.registered, RegisteredJson)  # noqa: S101
-        return self.schemas.registered.validates
+    def _format(self) -> RegisteredJson:
+        assert isinstance(self.pipeline.format, RegisteredJson)  # noqa: S101
+        return self.pipeline.format
 
     def in_tasks(self) -> CheckedMessages:
-        schemas = self.schemas.known if self._validates else {}
+        validates = self._format.validates
+        schemas = self.schemas.known if validates else {}
         for number, schema in schemas.items():
             if isinstance(schema, Schema):
                 _require_checkable(number, schema)
-        return CheckedMessages(dict(schemas), self.pipeline.source.unknown_fields, self._validates)
+        return CheckedMessages(dict(schemas), self.pipeline.source.unknown_fields, validates)
 
     def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
         return unknown_names(raw[HEAD_SIZE:].decode(errors="replace"), known)
 
     def mistake(self, raw: bytes) -> str | None:
-        if not self._validates:
+        if not self._format.validates:
             return self._without_header(raw) or framing_mistake(raw) or _unread(raw)
         if (wrong := self._without_header(raw) or self.head_mistake(raw) or _unread(raw)) is not None:
             return wrong
@@ -46,8 +47,7 @@ class CheckedJson(FramedRecords):
 
     def _without_header(self, raw: bytes) -> str | None:
         """What is wrong with a record that should have its id in a header, and got no framing from it."""
-        settings = self.pipeline.format
-        name = settings.id_header if isinstance(settings, RegisteredJson) else None
+        name = self._format.id_header
         if name is None or raw[:1] == b"\0":
             return None
         return f"it has no header {name} with the id of its schema: four bytes, or a decimal number"

@@ -17,10 +17,10 @@ from latecomer.config.sources import UnknownFields
 from latecomer.schemas.jsonschema import Schema, Validator
 from latecomer.schemas.jsonschema.records import NotJson
 from latecomer.source.decode.arrow_checked import Rules
+from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.columns import CORRUPT, KEPT
 from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.source.decode.json_rows import JsonLines
-from latecomer.source.decode.plain import NotPlain
 from latecomer.source.decode.text_lines import Lines
 
 FEW = 64
@@ -33,6 +33,7 @@ class CheckedMessages(FramedDecoder):
 
     validates: bool = True
     """Whether records are checked; if not, only their ids are taken."""
+    checks = True
 
     @property
     def asks(self) -> bool:
@@ -56,11 +57,7 @@ class CheckedMessages(FramedDecoder):
                 texts, columns, unknown, np.zeros(len(texts), np.bool_), np.ones(len(texts), np.bool_)
             )
         check = _check_of(self.writers[number], tuple(columns.items()), unknown)
-        return _joined(list(check.checked(texts)))
-
-    @property
-    def _checks(self) -> bool:
-        return True
+        return Decoded.joined(list(check.checked(texts)))
 
 
 def _read(
@@ -71,21 +68,6 @@ def _read(
     corrupt = np.asarray(rows.column(CORRUPT).is_valid()) | invalid | ~is_json
     kept = rows.column(KEPT).combine_chunks() if KEPT in rows.column_names else None
     return Decoded(rows.select(list(columns)), corrupt, kept, invalid)
-
-
-def _joined(parts: Sequence[Decoded]) -> Decoded:
-    if len(parts) == 1:
-        return parts[0]
-    kept = [
-        pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept.cast(pa.string())
-        for each in parts
-    ]
-    return Decoded(
-        pa.concat_tables([each.columns for each in parts]),
-        np.concatenate([each.corrupt for each in parts]),
-        pa.concat_arrays(kept),
-        np.concatenate([each.invalid for each in parts if each.invalid is not None]),
-    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
 from latecomer.config.protobuf import Protobuf
 from latecomer.config.registered import Registered
-from latecomer.source.decode.avro import AvroFiles, AvroRecords
+from latecomer.source.decode.avro import AvroRecords
+from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.base import FileDecoder, RecordDecoder
 from latecomer.source.decode.checked_json import CheckedJson
 from latecomer.source.decode.csv import CsvFiles
@@ -18,6 +19,7 @@ from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.json import JsonFiles, JsonRecords
 from latecomer.source.decode.own import OwnLines, OwnRecords
 from latecomer.source.decode.parquet_reading import ParquetReading
+from latecomer.store.schemas import reader_of
 
 
 def file_decoder(
@@ -33,7 +35,7 @@ def file_decoder(
     settings = pipeline.files
     match settings.format:
         case Avro():
-            return AvroFiles(pipeline, columns)
+            return AvroContainers(reader_of(pipeline), columns, unknown)
         case Decoder() as own:
             return OwnLines(settings, columns, OwnRecords(own))
         case "csv":

@@ -42,8 +42,8 @@ class CsvFiles(TextFiles):
 
         def read(lines: Lines) -> pa.Table:
             nonlocal has_header
-            if has_header and (first := lines.first_written()) is not None:
-                has_header, lines = False, lines.after(first)
+            if has_header and (behind := lines.behind_header()) is not None:
+                has_header, lines = False, behind
             return rows.read(lines)
 
         yield from self.numbered(split, read)
@@ -52,13 +52,10 @@ class CsvFiles(TextFiles):
         """The names of a file's columns, in their order; none if all lines are blank. `DamagedFile` if they cannot be
         read."""
         settings = self.settings
-        if not settings.header:
-            return self._headless(file)
-        with (
-            reading(file),
-            damage_found("csv"),
-            open_text(file, settings.encoding) as text,
-        ):
+        if not settings.header:  # the declared columns that its folders do not have
+            in_folders = self.folders(file)
+            return tuple(column for column in self.columns if column not in in_folders)
+        with reading(file), damage_found("csv"), open_text(file, settings.encoding) as text:
             left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
             while line := text.readline(left):
                 left -= len(line)
@@ -67,11 +64,6 @@ class CsvFiles(TextFiles):
                 if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
                     return tuple(row)
         return ()
-
-    def _headless(self, file: SourceFile) -> tuple[str, ...]:
-        """The columns of a file without a header: the declared ones that its folders do not have, in their order."""
-        in_folders = self.folders(file)
-        return tuple(column for column in self.columns if column not in in_folders)
 
     def _header_mistake(self, file: SourceFile) -> str | None:
         """Why a file's header cannot be used."""

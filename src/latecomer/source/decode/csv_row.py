@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -87,9 +87,3 @@ class CsvRow:
             except Misfit:
                 whole = False
         return values, whole
-
-
-def layout(header: Sequence[str], columns: Mapping[str, str], extra: str) -> Iterator[tuple[str, str]]:
-    """The columns of a line, in their order. One that is not declared is text, under a name that no column has."""
-    for nth, name in enumerate(header):
-        yield (name, columns[name]) if name in columns else (f"{extra}{nth}", "string")

@@ -6,8 +6,6 @@ column does not take. In the text that Arrow reads, such a line is replaced by o
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,16 +18,15 @@ import pyarrow.csv as pc_csv
 from latecomer.config.sources import UnknownFields
 from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
-from latecomer.source.decode.columns import CORRUPT, EXTRA, KEPT
-from latecomer.source.decode.csv_row import CsvRow, layout
+from latecomer.source.decode.columns import EXTRA
+from latecomer.source.decode.csv_row import CsvRow
+from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines, Mask
-from latecomer.source.decode.typed_columns import of_texts, sparse, with_rows
+from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
 
 _QUOTE = 0x22
 _BLOCK = 1 << 20
-_ESCAPE = re.compile(r"\\u00[0-9a-f]{2}")
-_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -51,33 +48,28 @@ class CsvLines:
             if name in texts:
                 columns[name], misfits = of_texts(texts[name], kind, self.numbers.of(name))
                 odd[list(misfits)] = True
-        places = np.flatnonzero(odd & ~blank).tolist()
-        rows: list[dict[str, Any]] = []
+        odd &= ~blank
+        rows: dict[int, dict[str, Any]] = {}
         corrupt: dict[int, bytes] = {}
-        for nth in places:
+        for nth in np.flatnonzero(odd).tolist():
             text, whole = lines.text_of(nth)
-            values, fits = self._row.read(text)
-            rows.append(values)
+            rows[nth], fits = self._row.read(text)
             if not (whole and fits):
                 corrupt[nth] = lines.bytes_of(nth)
-        mask = np.zeros(len(lines), bool)
-        mask[places] = True
-        kept = self._kept(
-            texts, {nth: row for nth, row in zip(places, rows, strict=True) if nth not in corrupt}, mask
-        )
+        columns = with_rows(columns, self.columns, odd, list(rows.values()))
+        kept = self._kept(texts, {nth: row for nth, row in rows.items() if nth not in corrupt}, odd)
         if self.unknown == "dead_letter":
             corrupt |= {nth: lines.bytes_of(nth) for nth in kept}
-        table = pa.table(with_rows(columns, self.columns, mask, rows))
-        table = table.append_column(
-            CORRUPT, sparse(len(lines), list(corrupt), _in_order(corrupt), pa.binary())
-        )
-        if kept:
-            table = table.append_column(KEPT, sparse(len(lines), list(kept), _in_order(kept), pa.string()))
+        table = marked(columns, len(lines), corrupt, kept)
         return table.filter(pa.array(~blank)) if blank.any() else table
 
     @cached_property
     def _layout(self) -> list[tuple[str, str]]:
-        return list(layout(self.header, self.columns, EXTRA))
+        """The columns of a line, in their order. One that is not declared is text, under a name that no column has."""
+        return [
+            (name, self.columns[name]) if name in self.columns else (f"{EXTRA}{nth}", "string")
+            for nth, name in enumerate(self.header)
+        ]
 
     @cached_property
     def _row(self) -> CsvRow:
@@ -99,16 +91,13 @@ class CsvLines:
     def _odd(self, lines: Lines) -> tuple[Mask, Mask]:
         """Lines that must be read one by one, and lines that are blank."""
         count = len(lines)
-        odd, blank = np.zeros(count, bool), np.zeros(count, bool)
-        if not count:
-            return odd, blank
+        odd, blank = np.ones(count, bool), np.zeros(count, bool)
         letters, begins, ends = lines.letters, lines.begins, lines.ends
         if (letters[begins] <= SPACE).any():
             blank |= np.add.reduceat(letters > SPACE, begins, dtype=np.int64) == 0
-        by_arrow = len(self.delimiter.encode()) == 1 and self.delimiter != '"'
-        odd |= blank if by_arrow else True
-        if not by_arrow:
+        if not count or len(self.delimiter.encode()) > 1 or self.delimiter == '"':
             return odd, blank
+        odd &= blank
         delimiter = ord(self.delimiter)
         control = np.flatnonzero(letters < SPACE)
         if len(control) > count:
@@ -150,8 +139,9 @@ class CsvLines:
         }
         if odd.all():
             return {name: pa.nulls(len(lines), pa.string()) for name in wanted.values()}
+        empty = self.delimiter.encode() * (len(self.header) - 1)
         rows = pc_csv.read_csv(
-            pa.BufferReader(self._replaced(lines, odd)),
+            pa.BufferReader(lines.with_replaced(odd, empty)),
             read_options=pc_csv.ReadOptions(
                 column_names=[str(place) for place in range(len(self.header))], block_size=_BLOCK
             ),
@@ -170,45 +160,19 @@ class CsvLines:
             raise AssertionError(f"{rows.num_rows} rows in {len(lines)} lines")
         return {name: flat(rows.column(place)) for place, name in wanted.items()}
 
-    def _replaced(self, lines: Lines, odd: Mask) -> bytes:
-        places = np.flatnonzero(odd)
-        if not len(places):
-            return lines.body
-        empty = self.delimiter.encode() * (len(self.header) - 1)
-        parts, at = [], 0
-        for start, stop in zip(lines.begins[places].tolist(), lines.ends[places].tolist(), strict=True):
-            parts += [lines.body[at:start], empty]
-            at = stop
-        return b"".join([*parts, lines.body[at:]])
-
     # Columns that are not declared
 
     def _kept(
         self, texts: Mapping[str, pa.Array], rows: Mapping[int, Mapping[str, Any]], odd: Mask
     ) -> dict[int, str]:
+        """The fields of plain lines, and of these `rows` among the odd ones, as JSON."""
         if not self._extra:
             return {}
-        kept = {
-            nth: text
-            for nth, row in rows.items()
-            if (text := _object([(name, row.get(column)) for name, column in self._extra.items()]))
+        columns = {name: texts[column].to_pylist() for name, column in self._extra.items()}
+        fields = {
+            nth: {name: row.get(column) for name, column in self._extra.items()} for nth, row in rows.items()
         }
-        columns = [(name, texts[column].to_pylist()) for name, column in self._extra.items()]
         for nth in np.flatnonzero(~odd).tolist():
-            if text := _object([(name, column[nth]) for name, column in columns]):
-                kept[nth] = text
-        return kept
-
-
-def _in_order(values: Mapping[int, Any]) -> list[Any]:
-    return [values[nth] for nth in sorted(values)]
-
-
-def _object(fields: Sequence[tuple[str, str | None]]) -> str:
-    """Fields that are not null, as JSON; nothing where all are."""
-    written = ",".join(f"{_escaped(name)}:{_escaped(value)}" for name, value in fields if value is not None)
-    return f"{{{written}}}" if written else ""
-
-
-def _escaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: f"\\u{match[0][2:].upper()}", _as_json(text))
+            fields[nth] = {name: column[nth] for name, column in columns.items()}
+        written = kept_text(dict.fromkeys(self._extra, "string"), fields.values())
+        return {nth: text for nth, text in zip(fields, written, strict=True) if text is not None}

@@ -5,7 +5,6 @@ It explains rows that are dead letters already, and never decides whether they a
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
+from latecomer.source.decode.csv_row import csv_fields
 from latecomer.source.decode.frames import HEAD_SIZE, number_of
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.json_values import NUMERIC, TEXT, WORD, value_for
@@ -188,10 +188,7 @@ class Explainer:
         return row
 
     def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
-        try:
-            fields = next(csv.reader([raw], delimiter=self.pipeline.files.delimiter), [])
-        except csv.Error as error:
-            return f"not CSV: {error}"
+        fields = csv_fields(raw, self.pipeline.files.delimiter)
         if len(fields) != len(header):
             count = counted(len(fields), "field")
             return f"{count}, and the file has {len(header)} columns: {shortened(', '.join(header), LONGEST)}"

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -106,12 +106,42 @@ class Frames:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Records of one writer: their columns, which of them are corrupt, their unknown fields, and which are invalid."""
+    """Some records: their columns, which of them are corrupt, their unknown fields, and which are invalid."""
 
     columns: pa.Table
     corrupt: Mask
     kept: pa.Array | None = None
+    """None if no record has unknown fields."""
     invalid: Mask | None = None
+
+    @classmethod
+    def unreadable(cls, columns: Mapping[str, str], count: int) -> Decoded:
+        """So many records of which nothing can be read."""
+        return cls(pa.table(null_columns(columns, count)), np.ones(count, np.bool_))
+
+    @classmethod
+    def joined(
+        cls, parts: Sequence[Decoded], rows: Sequence[Numbers | Sequence[int]] | None = None
+    ) -> Decoded:
+        """Parts one behind the other; or, if the `rows` of each are given, in the order of these."""
+        if len(parts) == 1:
+            return parts[0]
+        kept = [
+            pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in parts
+        ]
+        invalid = [
+            np.zeros(len(each.corrupt), np.bool_) if each.invalid is None else each.invalid for each in parts
+        ]
+        columns = pa.concat_tables([each.columns for each in parts])
+        corrupt = np.concatenate([each.corrupt for each in parts])
+        joined = cls(columns, corrupt, pa.concat_arrays(kept), np.concatenate(invalid))
+        return joined if rows is None else joined._in_order(np.argsort(np.concatenate(rows)))
+
+    def _in_order(self, places: Numbers) -> Decoded:
+        back = pa.array(places)
+        kept = None if self.kept is None else self.kept.take(back)
+        invalid = None if self.invalid is None else self.invalid[places]
+        return Decoded(self.columns.take(back), self.corrupt[places], kept, invalid)
 
 
 @dataclass(frozen=True)
@@ -121,6 +151,8 @@ class FramedDecoder(RecordDecoder):
     writers: Mapping[int, Any]
     """The schemas by id; for one that cannot be used, the reason in words."""
     unknown_fields: UnknownFields = "ignore"
+    checks: ClassVar[bool] = False
+    """Whether records are checked against their schemas."""
 
     @abstractmethod
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
@@ -157,59 +189,34 @@ class FramedDecoder(RecordDecoder):
         frames = Frames.of(records)
         if unknown := self._unknown(frames):
             raise UnknownSchemas(unknown)
-        usable = [each for each in frames.distinct if self._is_usable(each)]
-        order = [np.flatnonzero(frames.numbers == number) for number in usable]
+        usable = [
+            each for each in frames.distinct if not self.asks or not isinstance(self.writers[each], str)
+        ]
+        others = ~np.isin(frames.numbers, usable)
+        rows = [np.flatnonzero(frames.numbers == number) for number in usable]
         parts = [
-            self.of_writer(number, frames, rows, columns) for number, rows in zip(usable, order, strict=True)
+            self.of_writer(number, frames, each, columns) for number, each in zip(usable, rows, strict=True)
         ]
-        return self._in_order(frames, usable, order, parts, columns)
+        if others.any() or not parts:
+            rows.append(np.flatnonzero(others))
+            parts.append(Decoded.unreadable(columns, len(rows[-1])))
+        ids = pa.array(frames.numbers.astype(np.int32), mask=others)
+        return self._as_table(Decoded.joined(parts, rows), records, ids)
 
-    def _is_usable(self, number: int) -> bool:
-        return not self.asks or not isinstance(self.writers[number], str)
-
-    def _in_order(
-        self,
-        frames: Frames,
-        numbers: Sequence[int],
-        order: Sequence[Numbers],
-        parts: Sequence[Decoded],
-        columns: Mapping[str, str],
-    ) -> pa.Table:
-        """All records in their order; those without a usable schema are null."""
-        count = len(frames.records)
-        places = np.full(count, -1, np.int64)
-        if order:
-            places[np.concatenate(order)] = np.arange(sum(map(len, order)))
-        back = pa.array(places, mask=places < 0)
-        corrupt, invalid, ids = np.ones(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int32)
-        for number, rows, each in zip(numbers, order, parts, strict=True):
-            corrupt[rows], ids[rows] = each.corrupt, number
-            if each.invalid is not None:
-                invalid[rows] = each.invalid
-        kept = [
-            pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in parts
-        ]
-        tables = [each.columns for each in parts]
-        whole = pa.concat_tables(tables) if tables else pa.table(null_columns(columns, 0))
-        rows = whole.take(back)
-        others: dict[str, pa.Array] = {}
-        if any(each.null_count < len(each) for each in kept):
-            others[KEPT] = pa.concat_arrays(kept).take(back)
+    def _as_table(self, decoded: Decoded, records: Sequence[bytes], ids: pa.Array) -> pa.Table:
+        corrupt, kept = decoded.corrupt, decoded.kept
+        marks: dict[str, pa.Array] = {}
+        if kept is not None and kept.null_count < len(kept):
+            marks[KEPT] = kept
             if self.unknown_fields == "dead_letter":
-                corrupt |= np.asarray(others[KEPT].is_valid())
-        raw = [record if wrong else None for record, wrong in zip(frames.records, corrupt, strict=True)]
-        others[CORRUPT] = pa.array(raw, pa.binary())
-        if self._checks:
-            others[INVALID] = pa.array(invalid)
-        others[SCHEMA_ID] = pa.array(ids, mask=ids == 0)
-        for name, column in others.items():
-            rows = rows.append_column(name, column)
-        return rows
-
-    @property
-    def _checks(self) -> bool:
-        """Whether records are checked against their schemas."""
-        return False
+                corrupt = corrupt | np.asarray(kept.is_valid())
+        raw = [record if wrong else None for record, wrong in zip(records, corrupt, strict=True)]
+        marks[CORRUPT] = pa.array(raw, pa.binary())
+        if self.checks:
+            invalid = np.zeros(len(records), np.bool_) if decoded.invalid is None else decoded.invalid
+            marks[INVALID] = pa.array(invalid)
+        columns = dict(zip(decoded.columns.column_names, decoded.columns.columns, strict=True))
+        return pa.table({**columns, **marks, SCHEMA_ID: ids})
 
 
 def words_of(data: bytes) -> npt.NDArray[np.uint64]:

@@ -196,12 +196,7 @@ def _read(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, A
     if opening == "{" or opening == "[":
         return _read_nested(text, at, wanted, depth)
     token, written, end = _token(text, at)
-    if token == WORD and written == "null":
-        return True, None, end
-    try:
-        return True, wanted.convert(token, written), end
-    except Misfit:
-        return None, None, end
+    return *_converted(wanted, token, written), end
 
 
 def _read_nested(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, Any, int]:
@@ -233,13 +228,13 @@ def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[
     return fits, list(pairs.items()), steps.end
 
 
-def _converted(wanted: Value, token: str, written: str) -> tuple[bool, Any]:
+def _converted(wanted: Value, token: str, written: str) -> tuple[bool | None, Any]:
     if token == WORD and written == "null":
         return True, None
     try:
         return True, wanted.convert(token, written)
     except Misfit:
-        return False, None
+        return None, None
 
 
 def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[Any], int]:

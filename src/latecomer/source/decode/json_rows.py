@@ -23,12 +23,11 @@ from latecomer.model.arrays import flat
 from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
-from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.json_row import JsonRow, Row
 from latecomer.source.decode.null_rows import null_columns
-from latecomer.source.decode.plain import NotPlain
 from latecomer.source.decode.text_lines import Lines, Mask
-from latecomer.source.decode.typed_columns import of_texts, sparse, with_rows
+from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
 from latecomer.store.layout import source_type
 
 _OPENS, _CLOSES = b"{}"
@@ -73,20 +72,13 @@ class JsonLines:
         """The columns, CORRUPT, and KEPT if a row has unknown fields."""
         odd = self._odd(lines)
         plain, has_others = self._plain(lines, odd)
-        rows, corrupt = self._odd_rows(lines, odd)
-        columns = with_rows(plain, self.columns, odd, rows)
+        rows = {nth: self._odd_row(lines, nth) for nth in np.flatnonzero(odd).tolist()}
+        columns = with_rows(plain, self.columns, odd, [row.values for row in rows.values()])
+        corrupt = {nth: lines.bytes_of(nth) for nth, row in rows.items() if not row.whole}
         kept = self._kept(lines, odd, rows, has_others)
         if self.unknown == "dead_letter":
             corrupt |= {nth: lines.bytes_of(nth) for nth in kept}
-        table = pa.table(columns) if columns else pa.table({}).select([])
-        places = sorted(corrupt)
-        table = table.append_column(
-            CORRUPT, sparse(len(lines), places, [corrupt[nth] for nth in places], pa.binary())
-        )
-        if kept:
-            table = table.append_column(
-                KEPT, sparse(len(lines), list(kept), list(kept.values()), pa.string())
-            )
+        table = marked(columns, len(lines), corrupt, kept)
         return table if self.blank_rows else self._without_blanks(table, lines, odd)
 
     def read_plain(self, lines: Lines) -> pa.Table:
@@ -103,13 +95,10 @@ class JsonLines:
 
     def _odd(self, lines: Lines) -> Mask:
         """Lines that must be read one by one."""
-        odd = np.zeros(len(lines), bool)
-        if not self._by_arrow:
-            odd[:] = True
         if not len(lines) or not self._by_arrow:
-            return odd
+            return np.ones(len(lines), bool)
         letters, begins, ends, text = lines.letters, lines.begins, lines.ends, lines.body
-        odd |= (letters[begins] != _OPENS) | (letters[ends - 1] != _CLOSES)
+        odd: Mask = (letters[begins] != _OPENS) | (letters[ends - 1] != _CLOSES)
         if len(lines.controls) > len(lines):
             odd[lines.holding(np.setdiff1d(lines.controls, ends, assume_unique=True))] = True
         odd[lines.not_utf8()] = True
@@ -133,17 +122,11 @@ class JsonLines:
         ):
             yield _RAISED_FAR
 
-    def _odd_rows(self, lines: Lines, odd: Mask) -> tuple[list[_Odd], dict[int, bytes]]:
-        """The odd rows, and the bytes of those that are corrupt."""
-        rows: list[_Odd] = []
-        corrupt: dict[int, bytes] = {}
-        for nth in np.flatnonzero(odd).tolist():
-            text, whole = lines.text_of(nth)
-            row = self._row.read(text)
-            if not (row.whole and whole):
-                corrupt[nth] = lines.bytes_of(nth)
-            rows.append(_Odd(row.values, text, row, row.whole and whole))
-        return rows, corrupt
+    def _odd_row(self, lines: Lines, nth: int) -> Row:
+        text, in_encoding = lines.text_of(nth)
+        row = self._row.read(text)
+        row.whole &= in_encoding
+        return row
 
     @staticmethod
     def _without_blanks(table: pa.Table, lines: Lines, odd: Mask) -> pa.Table:
@@ -168,7 +151,7 @@ class JsonLines:
         others, screens = self.unknown == "ignore", {True: self._wrong_types, False: _FLAT_OBJECT}
         while True:
             try:
-                rows = self._by_arrow_read(_replaced(lines, odd), others, len(lines))
+                rows = self._by_arrow_read(lines.with_replaced(odd, b"{}"), others, len(lines))
                 break
             except _Refused as refused:
                 if refused.for_others:
@@ -223,7 +206,8 @@ class JsonLines:
     def _find_refused(self, lines: Lines, odd: Mask, begin: int, end: int, left: list[int]) -> None:
         while not odd[begin:end].all():
             try:
-                self._by_arrow_read(_replaced(lines, odd, begin, end), True, end - begin)
+                text = lines.with_replaced(odd, b"{}", begin, end)
+                self._by_arrow_read(text, True, end - begin)
                 return
             except _Refused as refused:
                 left[0] -= 1
@@ -289,21 +273,19 @@ class JsonLines:
 
     # Unknown fields
 
-    def _kept(self, lines: Lines, odd: Mask, rows: list[_Odd], has_others: bool) -> dict[int, str]:
+    def _kept(self, lines: Lines, odd: Mask, rows: Mapping[int, Row], has_others: bool) -> dict[int, str]:
         """The unknown fields of each line that has some."""
         if self.unknown == "ignore":
             return {}
-        places = np.flatnonzero(odd).tolist()
         kept = {
             nth: text
-            for nth, each in zip(places, rows, strict=True)
-            if each.whole and (text := self.kept_of(each.text, each.row.names)) is not None
+            for nth, row in rows.items()
+            if row.whole and (text := self.kept_of(lines.text_of(nth)[0], row.names)) is not None
         }
         if has_others:
             for nth, line in enumerate(lines.body.decode(errors="replace").split("\n")[:-1]):
                 if not odd[nth] and (text := self.kept_of(line)) is not None:
                     kept[nth] = text
-            return dict(sorted(kept.items()))
         return kept
 
     def kept_of(self, text: str, names: list[str] | None = None) -> str | None:
@@ -327,14 +309,6 @@ class JsonLines:
         return frozenset(fields.values) - frozenset(fields.objects)
 
 
-class _Odd(dict[str, Any]):
-    """The values of an odd row, with its text."""
-
-    def __init__(self, values: Mapping[str, Any], text: str, row: Row, whole: bool) -> None:
-        super().__init__(values)
-        self.text, self.row, self.whole = text, row, whole
-
-
 class _Refused(Exception):
     """Arrow does not read a text."""
 
@@ -352,23 +326,6 @@ class _Refused(Exception):
     def row(self) -> int | None:
         match = _IN_ROW.search(str(self))
         return int(match[1]) if match else None
-
-
-def _replaced(lines: Lines, odd: Mask, begin: int = 0, end: int | None = None) -> bytes:
-    """The text of lines, in which each odd line is replaced by an empty object."""
-    end = len(lines) if end is None else end
-    places = np.flatnonzero(odd[begin:end]) + begin
-    if not len(places):
-        return (
-            lines.body
-            if end - begin == len(lines)
-            else lines.body[lines.begins[begin] : lines.ends[end - 1] + 1]
-        )
-    parts, at = [], int(lines.begins[begin])
-    for start, stop in zip(lines.begins[places].tolist(), lines.ends[places].tolist(), strict=True):
-        parts += [lines.body[at:start], b"{}"]
-        at = stop
-    return b"".join([*parts, lines.body[at : lines.ends[end - 1] + 1]])
 
 
 def _is_by_arrow(kind: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from latecomer.model.float_text import double_text, float_text
@@ -20,7 +21,8 @@ Shape = str | tuple[str, Mapping[str, Any]]
 """A type as `model.types` writes it; or array, map or struct with the shapes within it."""
 Writer = Callable[[Any], str]
 _DAY, _SECOND = 86_400_000_000, 1_000_000
-_ESCAPED = re.compile(r"\\u00[01][0-9a-f]")
+_ESCAPED = re.compile(r"\\(?:\\|u00[01][0-9a-f])")
+"""A control character as JSON has it. A backslash is found with the one that escapes it: what follows is plain text."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -131,7 +133,7 @@ class JsonText:
             value = raw_text(value).decode("iso-8859-1")
         text = _encode(value)
         # Python writes escapes in lower case, Java in upper case.
-        return _ESCAPED.sub(lambda each: "\\u" + each[0][2:].upper(), text) if "\\u00" in text else text
+        return _ESCAPED.sub(lambda each: each[0][:2] + each[0][2:].upper(), text) if "\\u00" in text else text
 
 
 def raw_text(value: str) -> bytes:
@@ -169,18 +171,9 @@ def has_valid_texts(shape: Shape, value: Any) -> bool:
 
 
 def _key_text(shape: Shape) -> Writer:
-    match shape:
-        case "string":
-            return lambda value: str(value)
-        case "boolean":
-            return lambda value: "true" if value else "false"
-        case "float":
-            return float_text
-        case "double":
-            return double_text
-        case "binary":
-            return lambda value: b64encode(value).decode()
-    return str
+    if shape == "binary":
+        return lambda value: b64encode(value).decode()
+    return partial(plain_text, kind=shape) if shape in ("boolean", "float", "double") else str
 
 
 def _number(text: str) -> str:

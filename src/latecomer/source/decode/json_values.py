@@ -16,7 +16,7 @@ _NO_NUMBERS = {
     **dict.fromkeys(("+INF", "+Infinity", "Infinity"), float("inf")),
     **dict.fromkeys(("-INF", "-Infinity"), float("-inf")),
 }
-TEXT, NUMERIC, WORD, NESTED = "text", "number", "word", "nested"
+TEXT, NUMERIC, WORD = "text", "number", "word"
 
 Convert = Callable[[str, str], Any]
 """Makes a value from the kind of a JSON token and its text; `Misfit` where the column does not take it."""
@@ -93,7 +93,7 @@ def _whole(token: str, text: str, kind: str) -> int:
 
 
 def _decimal(token: str, text: str, digits: int, scale: int, signs: Signs) -> Any:
-    if token in (WORD, NESTED):
+    if token == WORD:
         raise Misfit
     return decimal_of(text, digits, scale, signs if token == TEXT else POINT)
 
@@ -107,7 +107,7 @@ def _boolean(token: str, text: str) -> bool:
 def _float(token: str, text: str, parse: Callable[[str], float]) -> float:
     if token == NUMERIC:
         return parse(text)
-    if token != NESTED and text in _NO_NUMBERS:
+    if text in _NO_NUMBERS:
         return _NO_NUMBERS[text]
     raise Misfit
 

@@ -52,9 +52,8 @@ def _gunzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while data:
         yield unpacker.decompress(data, _CHUNK)
         whole, data = unpacker.eof, unpacker.unconsumed_tail
-        if (
-            unpacker.eof
-        ):  # several files one after the other are one; zeros may fill up the space between them
+        if unpacker.eof:
+            # Several files one after the other are one. Zeros may fill up the space between them.
             data, block = unpacker.unused_data.lstrip(b"\0"), b"\0"
             while not data and block:
                 block = read(_CHUNK)

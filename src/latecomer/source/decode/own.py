@@ -33,7 +33,12 @@ class OwnRecords(RecordDecoder):
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         decoded = records.withColumn(_FIELDS, self._fields(columns))
-        self._require_columns(dict(decoded.select(f"{_FIELDS}.*").dtypes), columns)
+        fields = dict(decoded.select(f"{_FIELDS}.*").dtypes)
+        for actual, name, kind in other_columns(fields, columns):
+            raise SourceError(
+                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {actual}, "
+                f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
+            )
         others = [quoted(name) for name in records.columns if name != RECORD]
         return decoded.select(
             *(F.col(f"{_FIELDS}.{quoted(name)}").alias(name) for name in columns),
@@ -54,13 +59,6 @@ class OwnRecords(RecordDecoder):
                 f"decoder {self.decoder.kind}: decode() returned a {type(fields).__name__}; return a Spark column"
             )
         return fields
-
-    def _require_columns(self, fields: Mapping[str, str], columns: Mapping[str, str]) -> None:
-        for actual, name, kind in other_columns(fields, columns):
-            raise SourceError(
-                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {actual}, "
-                f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
-            )
 
 
 @dataclass(frozen=True)

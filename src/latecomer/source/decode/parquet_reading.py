@@ -1,20 +1,18 @@
 """Decodes Parquet files in a task, row group by row group, some thousand rows at a time.
 
-Moments are cut to microseconds. Days and moments are in the Gregorian calendar, even before it was in use. A row with a
-text that is not UTF-8 is corrupt; a file that cannot be read to the end is damaged as a whole.
+A row with a text that is not UTF-8 is corrupt; a file that cannot be read to the end is damaged as a whole.
+`parquet_values.py` makes the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,29 +22,38 @@ from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.model.arrays import flat
 from latecomer.model.paths import paths_of
-from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.model.types import INTEGER_BITS, is_nested, nested_type, with_fields_of
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.frames import Mask
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
-    has_valid_texts,
     kept_text,
     misread_text,
     raw_text,
     shape_of,
 )
+from latecomer.source.decode.parquet_values import (
+    changed_as_doubles,
+    shaped,
+    typed_column,
+    valid_rows,
+    without_bad_texts,
+)
 from latecomer.source.decode.retrying import cached_by_file, reading
 from latecomer.source.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.store.layout import source_type
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_WIDENINGS = {("float", "double"), *((kind, "double") for kind in _INTEGERS), *combinations(_INTEGERS, 2)}
+_WIDENINGS = {
+    ("float", "double"),
+    *((kind, "double") for kind in INTEGER_BITS),
+    *combinations(INTEGER_BITS, 2),  # from the narrowest to the widest
+}
 _AT_ONCE, _MOST_WRITTEN = 1 << 14, 128 << 20
 """Rows that are read at a time, and bytes of their texts once repeated texts are written out, at most."""
 _Path = tuple[str, ...]
-_Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,10 @@ class ParquetReading(FileDecoder):
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
         try:
-            with damage_found(PARQUET):
-                sizes = _group_sizes(file)
+            with damage_found(PARQUET), reading(file), file.open() as content:
+                about = pq.read_metadata(content)
+                groups = range(about.num_row_groups)
+                sizes = [max(about.row_group(group).total_byte_size, 0) for group in groups]
         except DamagedFile:
             return [FileSplit(file)]  # reading it reports what is wrong
         at_once = max(1, len(sizes) * size // max(file.size, 1))
@@ -109,13 +118,6 @@ class ParquetReading(FileDecoder):
                     table = stored.decoded(rows)
                 numbers = pa.array(position + np.arange(table.num_rows))
                 yield table.append_column(POSITION, numbers)
-
-
-def _group_sizes(file: SourceFile) -> list[int]:
-    """The unpacked size of each row group, from the footer."""
-    with reading(file), file.open() as content:
-        about = pq.read_metadata(content)
-    return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
 
 
 @cached_by_file
@@ -149,8 +151,11 @@ def _batches(content: BinaryIO, split: FileSplit, stored: _Stored) -> Iterator[t
         for group, count in enumerate(groups, split.start):
             left = count
             with damage_found(PARQUET):
-                at_once = _rows_at_once(about.row_group(group))
-            for rows in _of_group(opened, group, count, stored.read, at_once):
+                row_group = about.row_group(group)
+                size = max(int(row_group.total_byte_size), 1)
+                # So few rows that they are not too large when they are unpacked.
+                short_enough = max(1, _MOST_WRITTEN * int(row_group.num_rows) // size)
+            for rows in _of_group(opened, group, count, stored.read, min(_AT_ONCE, short_enough)):
                 for part in _short_enough(rows):
                     yield first + count - left, part
                     left -= part.num_rows
@@ -159,12 +164,6 @@ def _batches(content: BinaryIO, split: FileSplit, stored: _Stored) -> Iterator[t
             if left:
                 raise DamagedFile(f"a group of its rows has other rows than the {count} that it says")
             first += count
-
-
-def _rows_at_once(group: pq.RowGroupMetaData) -> int:
-    """How many rows of a group are read at once, so that they are not too large when they are unpacked."""
-    size = max(int(group.total_byte_size), 1)
-    return min(_AT_ONCE, max(1, _MOST_WRITTEN * int(group.num_rows) // size))
 
 
 def _of_group(
@@ -223,20 +222,18 @@ class _Stored:
 
     def _path(self, names: Sequence[str]) -> _Path | None:
         """The path that these names make in the file; None if no field is at its end."""
-        fields, path = list(self.schema), list[str]()
+        fields = list(self.schema)
         for nth, step in enumerate(names):
             alike = [field for field in fields if field.name == step]
             if not alike:
                 return None
             if len(alike) > 1:
                 raise DamagedFile(f"it has {len(alike)} columns named {step}")
-            (field,) = alike
-            path.append(field.name)
             if nth + 1 < len(names):
-                if not pa.types.is_struct(field.type):
+                if not pa.types.is_struct(alike[0].type):
                     return None
-                fields = list(field.type.fields)
-        return tuple(path)
+                fields = list(alike[0].type.fields)
+        return tuple(names)
 
     @cached_property
     def extra(self) -> dict[str, _Path]:
@@ -266,41 +263,37 @@ class _Stored:
     @cached_property
     def read(self) -> list[str]:
         """The stored columns that are read, as Arrow names them."""
-        paths = [path for each in self._paths.values() for path in each]
-        return list(dict.fromkeys(".".join(path) for path in (*paths, *self.extra.values())))
+        return list(dict.fromkeys(map(".".join, self._every_path)))
 
     @cached_property
     def texts(self) -> list[str]:
         """Those of them that are texts, and not within objects."""
-        kinds = {field.name: field.type for field in self.schema}
-        return [name for name in self.read if name in kinds and _is_text(kinds[name])]
+        texts = {field.name for field in self.schema if field.type in (pa.string(), pa.large_string())}
+        return [name for name in self.read if name in texts]
 
     def decoded(self, rows: pa.Table) -> pa.Table:
         columns, stored = self.decoder.columns, {path: _at(rows, path) for path in self._every_path}
         decoded = {}
         for name, kind in columns.items():
-            parts = [self._typed(stored[path], kind, path) for path in self._paths[name]]
+            parts = [typed_column(stored[path], kind, path) for path in self._paths[name]]
             if not parts:
                 parts = [pa.nulls(rows.num_rows, source_type(kind))]
             decoded[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
-        odd = ~np.logical_and.reduce(
-            [
-                np.ones(rows.num_rows, np.bool_),
-                *(_valid(each) for each in (*stored.values(), *decoded.values())),
-            ]
-        )
+        odd = np.zeros(rows.num_rows, np.bool_)
+        for column in (*stored.values(), *decoded.values()):
+            odd |= ~valid_rows(column)
         extra = {name: stored[path] for name, path in self.extra.items()}
         corrupt: list[bytes | None] = [None] * rows.num_rows
-        for nth in np.flatnonzero(odd):
-            corrupt[nth] = self._misread(int(nth), decoded, extra)
+        for nth in np.flatnonzero(odd).tolist():
+            corrupt[nth] = misread_text(*self._whole(nth, decoded, extra))
         for name, path in self._whole_as_doubles:
-            for nth in np.flatnonzero(_rounded(stored[path], decoded[name])):
-                corrupt[nth] = self._refused(int(nth), {**decoded, name: stored[path]}, extra)
+            for nth in np.flatnonzero(changed_as_doubles(stored[path], decoded[name])).tolist():
+                corrupt[nth] = self._refused(nth, {**decoded, name: stored[path]}, extra)
         kept = self._kept(odd, extra, stored) if self.decoder.unknown_fields != "ignore" else None
         if kept is not None and self.decoder.unknown_fields == "dead_letter":
-            for nth in np.flatnonzero(np.asarray(kept.is_valid())):
-                corrupt[nth] = self._refused(int(nth), decoded, extra)
-        table = pa.table({name: _without_bad_texts(decoded[name], odd) for name in columns})
+            for nth in np.flatnonzero(np.asarray(kept.is_valid())).tolist():
+                corrupt[nth] = self._refused(nth, decoded, extra)
+        table = pa.table({name: without_bad_texts(decoded[name], odd) for name in columns})
         table = table.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
         return table if kept is None else table.append_column(KEPT, kept)
 
@@ -321,20 +314,7 @@ class _Stored:
             dict.fromkeys([*(path for each in self._paths.values() for path in each), *self.extra.values()])
         )
 
-    def _typed(self, column: pa.Array, kind: str, path: _Path) -> pa.Array:
-        stored = column.type
-        if pa.types.is_null(stored):
-            return pa.nulls(len(column), source_type(kind))
-        if kind == "string" and pa.types.is_nested(stored):
-            write = JsonText().of(shape_of_type(stored))
-            return pa.array([None if each is None else write(each) for each in stored_values(column)])
-        if is_nested(kind) and pa.types.is_nested(stored):
-            return _nested(column, kind)
-        if not _is_readable(stored, kind):
-            raise DamagedFile(f"column {'.'.join(path)} is {stored}, pinned as {kind}")
-        return _plain(column, kind)
-
-    def _kept(self, odd: _Mask, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
+    def _kept(self, odd: Mask, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
         """The unknown fields of each row that is not odd."""
         if not extra and not self.wider:
             return pa.nulls(len(odd), pa.string())
@@ -343,13 +323,10 @@ class _Stored:
         for name, kind in self.wider.items():
             shapes[name] = shape_of(kind)
             columns[name] = [
-                _shaped(each, shapes[name]) for each in stored_values(stored[self._paths[name][0]])
+                shaped(each, shapes[name]) for each in stored_values(stored[self._paths[name][0]])
             ]
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        texts = kept_text(shapes, rows)
-        return pa.array(
-            [None if wrong else text for text, wrong in zip(texts, odd, strict=True)], pa.string()
-        )
+        return pa.array(kept_text(shapes, rows), pa.string(), mask=odd)
 
     def _whole(
         self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]
@@ -359,9 +336,6 @@ class _Stored:
         shapes = {name: shape_of(kind) for name, kind in self.decoder.columns.items()}
         shapes |= {name: shape_of_type(column.type) for name, column in extra.items()}
         return shapes, next(stored_rows(pa.table(columns)))
-
-    def _misread(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
-        return misread_text(*self._whole(nth, decoded, extra))
 
     def _refused(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
         shapes, row = self._whole(nth, decoded, extra)
@@ -383,139 +357,3 @@ def _at(rows: pa.Table, path: _Path) -> pa.Array:
     for step in path[1:]:
         column = pc.struct_field(column, step)
     return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_readable(stored: pa.DataType, kind: str) -> bool:
-    """Whether a column takes the stored type. For columns with the same name, `misfit` has checked it before."""
-    shape = shape_of_type(stored)
-    if kind in ("timestamp", "timestamp_ntz"):  # the old INT96 has no zone, and is read as either
-        return bool(pa.types.is_timestamp(stored))
-    if kind in _INTEGERS:
-        return bool(pa.types.is_integer(stored))
-    if kind.startswith("decimal"):
-        return shape == kind or pa.types.is_uint64(stored)
-    return shape == kind or (kind == "double" and (shape == "float" or pa.types.is_integer(stored)))
-
-
-def _plain(column: pa.Array, kind: str) -> pa.Array:
-    """A plain column in its type. A value that the type does not hold is damage: Arrow raises."""
-    wanted, stored = source_type(kind), column.type
-    if pa.types.is_dictionary(stored):
-        column, stored = column.dictionary_decode(), stored.value_type
-    if kind == "string":
-        return column.cast(pa.large_binary()).cast(pa.binary()).view(pa.string())
-    if pa.types.is_timestamp(stored):
-        if stored.unit == "ns":
-            numbers = np.asarray(column.cast(pa.int64()).fill_null(0))
-            column = pa.array(np.floor_divide(numbers, 1000), mask=np.asarray(column.is_null()))
-        else:
-            column = column.cast(pa.timestamp("us", stored.tz)).cast(pa.int64())
-        return column.cast(wanted)
-    cast = column.cast(
-        wanted, safe=kind != "double"
-    )  # rows with whole numbers that are rounded become corrupt
-    if pa.types.is_decimal(wanted):
-        cast.validate(full=True)
-    return cast
-
-
-def _rounded(whole: pa.Array, doubles: pa.Array) -> _Mask:
-    """Which whole numbers change when they become doubles."""
-    numbers = np.asarray(whole.cast(pa.int64()).fill_null(0))
-    as_doubles = np.asarray(doubles.fill_null(0.0))
-    beyond = np.abs(as_doubles) >= 2.0**63
-    return np.asarray(beyond | (np.where(beyond, 0.0, as_doubles).astype(np.int64) != numbers), bool)
-
-
-def _nested(column: pa.Array, kind: str) -> pa.Array:
-    """A list or a map, with its values in the column's types."""
-    wanted = source_type(kind)
-    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        if wanted == column.type or not _has_fields(wanted):
-            return column.cast(wanted)
-    shape = shape_of(kind)
-    values = [_shaped(each, shape) for each in stored_values(column)]
-    return _array(values, wanted)
-
-
-def _has_fields(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return True
-    if pa.types.is_map(kind):
-        return _has_fields(kind.item_type)
-    return bool(pa.types.is_list(kind)) and _has_fields(kind.value_type)
-
-
-def _array(values: list[Any], wanted: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, wanted)
-    except UnicodeEncodeError:  # a text that is not UTF-8 keeps its bytes until the row is marked as corrupt
-        return pa.array(_raw(values), _raw_type(wanted)).cast(wanted, safe=False)
-
-
-def _raw(value: Any) -> Any:
-    match value:
-        case str():
-            return raw_text(value)
-        case list():
-            return [_raw(each) for each in value]
-        case tuple():
-            return tuple(map(_raw, value))
-        case dict():
-            return {name: _raw(each) for name, each in value.items()}
-    return value
-
-
-def _raw_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string(kind):
-        return pa.binary()
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_raw_type(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_raw_type(kind.key_type), _raw_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_raw_type(field.type)) for field in kind.fields])
-    return kind
-
-
-def _shaped(value: Any, shape: Shape) -> Any:
-    """A value whose objects have the fields of a shape."""
-    if value is None or isinstance(shape, str):
-        return value
-    outer, parts = shape
-    match outer:
-        case "array":
-            return [_shaped(each, parts["element"]) for each in value]
-        case "map":
-            return [(name, _shaped(each, parts["value"])) for name, each in value]
-    return {name: _shaped(value.get(name), kind) for name, kind in parts.items()}
-
-
-def _valid(column: pa.Array) -> _Mask:
-    """The rows whose texts are all UTF-8."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        shape = shape_of_type(column.type)
-        return np.array([has_valid_texts(shape, each) for each in stored_values(column)], np.bool_)
-    return np.ones(len(column), np.bool_)
-
-
-def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
-    """A column whose texts are all UTF-8: wrong bytes are replaced, and a list with such a text is null."""
-    if not odd.any() or _valid(column).all():
-        return column
-    shape, values = shape_of_type(column.type), stored_values(column)
-    return pa.array(
-        [each if has_valid_texts(shape, each) else _replaced(each) for each in values], column.type
-    )
-
-
-def _replaced(value: object) -> str | None:
-    if not isinstance(value, str):
-        return None
-    return raw_text(value).decode("utf-8", "replace")

@@ -11,35 +11,28 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import pyarrow as pa
 
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.reading import reading
 from latecomer.schemas.protobuf.schema import Schema
 from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Numbers
 from latecomer.source.decode.garbage import paused_collection
-from latecomer.source.decode.null_rows import null_columns
-from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, no_text, places_of
+from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, places_of
 
 BLOCK = 4_000
 """Records that are decoded together: their messages stay in memory until all columns are made."""
 
 
-def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int], Numbers]:
+def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int], list[int]]:
     """The rows of records by their places and the bytes before their payloads; no places if they cannot be read."""
     at = frames.starts[rows] + HEAD_SIZE
     is_first = (at < frames.ends[rows]) & (np.frombuffer(frames.data, np.uint8)[at] == 0)
-    others: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    by_head: dict[tuple[tuple[int, ...], int], list[int]] = {}
     for nth in np.flatnonzero(~is_first):
         head = places_of(frames.records[rows[nth]])
-        others.setdefault(((), HEAD) if head is None else head, []).append(int(nth))
-    by_head = {head: np.array(each) for head, each in others.items()}
-    if is_first.any():
-        head = ((0,), HEAD)
-        by_head[head] = np.concatenate(
-            [np.flatnonzero(is_first), *([by_head[head]] if head in by_head else [])]
-        )
-    return by_head
+        by_head.setdefault(((), HEAD) if head is None else head, []).append(int(nth))
+    first = np.flatnonzero(is_first).tolist()
+    return {**by_head, ((0,), HEAD): first} if first else by_head
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class ProtobufMessages(FramedDecoder):
         return lambda *_: None  # no payload says where it ends
 
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
-        order: list[Numbers] = []
+        order: list[Sequence[int]] = []
         parts: list[Decoded] = []
         with paused_collection():
             for (places, start), some in _by_head(frames, rows).items():
@@ -62,30 +55,14 @@ class ProtobufMessages(FramedDecoder):
                 if start != HEAD:
                     records = [each[start - HEAD :] for each in records]
                 order.append(some)
+                try:
+                    plan = self.plan(number, places, columns)
+                except Unusable:
+                    parts.append(Decoded.unreadable(columns, len(records)))
+                    continue
                 for first in range(0, len(records), BLOCK):
-                    block = records[first : first + BLOCK]
-                    parts.append(self._of_message(number, places, block, columns))
-        if len(parts) == 1:
-            return parts[0]
-        back = np.argsort(np.concatenate(order))
-        corrupt = np.concatenate([each.corrupt for each in parts])[back]
-        table = pa.concat_tables([each.columns for each in parts])
-        kept = pa.concat_arrays(
-            [no_text(len(each.corrupt)) if each.kept is None else each.kept for each in parts]
-        )
-        if len(order) == 1:
-            return Decoded(table, corrupt, kept)
-        return Decoded(table.take(pa.array(back)), corrupt, kept.take(pa.array(back)))
-
-    def _of_message(
-        self, number: int, places: tuple[int, ...], records: Sequence[bytes], columns: Mapping[str, str]
-    ) -> Decoded:
-        try:
-            plan = self.plan(number, places, columns)
-        except Unusable:
-            count = len(records)
-            return Decoded(pa.table(null_columns(columns, count)), np.ones(count, np.bool_))
-        return plan.decoded(records)
+                    parts.append(plan.decoded(records[first : first + BLOCK]))
+        return Decoded.joined(parts, order if len(order) > 1 else None)
 
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
         """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""

@@ -27,12 +27,12 @@ from latecomer.source.decode.frames import HEAD_SIZE, Decoded, Mask
 from latecomer.source.decode.json_text import JsonText, Shape, shape_of, struct_of
 from latecomer.source.decode.protobuf_values import (
     Convert,
-    Misfit,
     converter,
     default_of,
     is_set,
     require_readable,
 )
+from latecomer.source.decode.written import Misfit
 from latecomer.store.layout import source_type
 
 HEAD = HEAD_SIZE + 1
@@ -121,8 +121,8 @@ class _Leaf:
 class Plan:
     """How messages of one writer become columns, and how their unknown fields are kept."""
 
-    one: Any
-    many: Any
+    message_class: Any
+    list_class: Any
     """A message class with a list of such messages."""
     leaves: Mapping[str, tuple[tuple[str, ...], _Leaf]]
     """For each column, the fields that lead to the message that has it, and how it is read from that."""
@@ -159,7 +159,7 @@ class Plan:
             leaves,
             columns,
             unknown,
-            _shape({name: each.kind for name, each in others.items()}),
+            _struct_shape(_tree({name: shape_of(each.kind) for name, each in others.items()})),
             keeps,
             _requires(message),
         )
@@ -170,12 +170,12 @@ class Plan:
 
     def mistake(self, payload: bytes) -> str:
         """What is wrong with a message that could not be decoded."""
-        name = self.one.DESCRIPTOR.name
+        name = self.message_class.DESCRIPTOR.name
         try:
-            message = self.one.FromString(payload)
+            message = self.message_class.FromString(payload)
         except (DecodeError, UnicodeDecodeError):
             return f"its {len(payload)} bytes are no whole message {name}"
-        if missing := self.one.FindInitializationErrors(message):
+        if missing := self.message_class.FindInitializationErrors(message):
             return f"{', '.join(missing[:3])} is required in {name}, and missing"
         wrong = (
             column
@@ -187,7 +187,7 @@ class Plan:
     def unknown_names(self, payload: bytes) -> list[str]:
         """The fields of a message that are no columns."""
         try:
-            unnamed = UnknownFieldSet(self.one.FromString(payload))
+            unnamed = UnknownFieldSet(self.message_class.FromString(payload))
         except (DecodeError, UnicodeDecodeError):
             unnamed = ()
         return [*self.unknown, *dict.fromkeys(str(each.field_number) for each in unnamed)]
@@ -211,23 +211,23 @@ class Plan:
         if len(records) > FEW:
             data = _as_list(records)
             try:
-                parsed = self.many.FromString(data)
+                parsed = self.list_class.FromString(data)
             except (DecodeError, UnicodeDecodeError):
                 pass
             else:
                 strange = self.keeps and _has_strange(parsed)
-                messages = list((self.many.FromString(data) if strange else parsed).rows)
+                messages = list((self.list_class.FromString(data) if strange else parsed).rows)
                 if self.requires:
-                    corrupt[:] = [not self.one.IsInitialized(each) for each in messages]
+                    corrupt[:] = [not self.message_class.IsInitialized(each) for each in messages]
                 return messages, corrupt, strange
         messages = []
         for nth, each in enumerate(records):
             try:
-                message = self.one.FromString(each[HEAD:])
+                message = self.message_class.FromString(each[HEAD:])
             except (DecodeError, UnicodeDecodeError):
-                message = self.one()
+                message = self.message_class()
                 corrupt[nth] = True
-            if self.requires and not self.one.IsInitialized(message):
+            if self.requires and not self.message_class.IsInitialized(message):
                 corrupt[nth] = True
             messages.append(message)
         return messages, corrupt, self.keeps
@@ -260,7 +260,8 @@ class Plan:
         write = JsonText().of(self.shape)
         texts: list[str | None] = []
         for nth, message in enumerate(messages):
-            text = write(_nested({name: column[nth] for name, column in values.items()}))
+            present = {name: column[nth] for name, column in values.items() if column[nth] not in (None, [])}
+            text = write(_tree(present))
             more = ",".join(_strange_fields(message)) if strange else ""
             inside = ",".join(filter(None, (text[1:-1], more)))
             texts.append(f"{{{inside}}}" if inside and not corrupt[nth] else None)
@@ -353,20 +354,10 @@ def _column(values: list[Any], kind: str) -> pa.Array:
     return pa.array(values, source_type(kind))
 
 
-def _shape(columns: Mapping[str, str]) -> Shape:
-    """The shape of objects with these columns, whose names have dots."""
-    return _struct_shape(_tree({name: shape_of(kind) for name, kind in columns.items()}))
-
-
 def _struct_shape(inside: Mapping[str, Any]) -> Shape:
     return struct_of(
         {name: _struct_shape(each) if isinstance(each, dict) else each for name, each in inside.items()}
     )
-
-
-def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with the values of a row, without nulls and empty lists."""
-    return _tree({name: value for name, value in row.items() if value is not None and value != []})
 
 
 def _tree(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -392,7 +383,3 @@ def _strange_fields(message: Any) -> Iterator[str]:
         else:
             texts[each.field_number] = '"a group"'
     yield from (f'"{number}":{text}' for number, text in texts.items())
-
-
-def no_text(count: int) -> pa.Array:
-    return pa.nulls(count, pa.string())

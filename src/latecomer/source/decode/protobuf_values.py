@@ -27,6 +27,7 @@ from latecomer.schemas.protobuf.reading import (
     is_map,
     local_name,
 )
+from latecomer.source.decode.written import Misfit
 
 Convert = Callable[[Any], Any]
 _NANOS = Decimal(1).scaleb(-9)
@@ -40,10 +41,6 @@ _RANGES = {
     **dict.fromkeys((Field.TYPE_UINT64, Field.TYPE_FIXED64), (0, 2**64 - 1)),
     Field.TYPE_BOOL: (0, 1),
 }
-
-
-class Misfit(ValueError):
-    """A value that its column does not hold."""
 
 
 def is_set(message: Any, name: str) -> bool:
@@ -94,12 +91,14 @@ def converter(reader: Any, writer: Any, as_json: bool = False) -> Convert | None
     if as_json:
         return _json_of(writer)
     if is_map(reader):
-        value = one(reader.message_type.fields_by_number[2], writer.message_type.fields_by_number[2])
+        value = single_converter(
+            reader.message_type.fields_by_number[2], writer.message_type.fields_by_number[2]
+        )
         key = _key(reader.message_type.fields_by_number[1])
         keep = value or (lambda each: each)
         # A map has no order, and the Protobuf package iterates in another order in each process.
         return lambda field: [(text, keep(field[name])) for text, name in _sorted(field, key)]
-    single = one(reader, writer)
+    single = single_converter(reader, writer)
     if not reader.is_repeated:
         return single
     if not writer.is_repeated:  # the reader has a list of it
@@ -118,7 +117,7 @@ def _sorted(entries: Any, key: Convert) -> list[tuple[str, Any]]:
     return sorted(((key(name), name) for name in entries), key=itemgetter(0))
 
 
-def one(reader: Any, writer: Any) -> Convert | None:
+def single_converter(reader: Any, writer: Any) -> Convert | None:
     """What converts a single value; None if nothing changes."""
     if reader.message_type is None:
         return _scalar(reader, writer)
@@ -163,8 +162,8 @@ def _scalar(reader: Any, writer: Any) -> Convert | None:
         case Field.TYPE_ENUM:
             names = {**_enum_names(writer), **_enum_names(reader)}
             return lambda each: names.get(int(each)) or str(int(each))
-        case Field.TYPE_STRING if writer.type == Field.TYPE_BYTES or not _is_checked(writer):
-            return _text
+        case Field.TYPE_STRING if writer.type == Field.TYPE_BYTES or not _is_proto3(writer.file):
+            return _text  # only in proto3 the Protobuf package refuses texts that are not UTF-8
         case Field.TYPE_BYTES if writer.type == Field.TYPE_STRING:
             return lambda each: each if isinstance(each, bytes) else each.encode()
     if reader.type == writer.type or reader.type not in _RANGES:
@@ -178,11 +177,6 @@ def _scalar(reader: Any, writer: Any) -> Convert | None:
         return whole(each)
 
     return ranged
-
-
-def _is_checked(field: Any) -> bool:
-    """Whether the Protobuf package refuses texts of a field that are not UTF-8; in proto2 it returns bytes."""
-    return _is_proto3(field.file)
 
 
 @lru_cache(maxsize=64)

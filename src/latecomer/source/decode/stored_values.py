@@ -1,4 +1,4 @@
-"""Columns of Arrow as the values that `json_text.py` writes: dates in days, moments in microseconds."""
+"""Columns of Arrow as the values that `json_text.py` writes: dates in days, moments in whole microseconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def stored_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         raw = column.cast(pa.large_binary()).to_pylist()
         return [None if each is None else each.decode("utf-8", "surrogateescape") for each in raw]
     if types.is_timestamp(kind):
-        return _in_micros(column.cast(pa.int64()).to_pylist(), _PER_SECOND[kind.unit])
+        numbers, per_second = column.cast(pa.int64()).to_pylist(), _PER_SECOND[kind.unit]
+        return [None if each is None else each * 1_000_000 // per_second for each in numbers]
     if types.is_date32(kind):
         return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
     if types.is_struct(kind):
@@ -43,13 +44,6 @@ def stored_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if types.is_fixed_size_list(kind):
         return stored_values(column.cast(pa.list_(kind.value_type)))
     return column.to_pylist()  # type: ignore[no-any-return]
-
-
-def _in_micros(numbers: list[int | None], per_second: int) -> list[int | None]:
-    """Numbers as microseconds; nanoseconds are rounded down."""
-    if per_second > 1_000_000:
-        return [None if each is None else each * 1_000_000 // per_second for each in numbers]
-    return [None if each is None else each * (1_000_000 // per_second) for each in numbers]
 
 
 def _structs(column: pa.StructArray) -> list[Any]:
@@ -88,12 +82,8 @@ def texts_of(column: pa.Array | pa.ChunkedArray, kind: str) -> list[str | None]:
     if is_nested(kind):
         write = JsonText(digits=3, nulls=True).of(shape_of(kind))
     elif kind == "binary":
-        write = _by_byte
+        write = partial(str, encoding="iso-8859-1")
     return [None if each is None else write(each) for each in stored_values(column)]
-
-
-def _by_byte(value: bytes) -> str:
-    return value.decode("iso-8859-1")
 
 
 def shape_of_type(kind: pa.DataType) -> Shape:

@@ -39,35 +39,24 @@ class TextFiles(FileDecoder):
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
         return [FileSplit(file, *part) for part in cut(file.suffix, file.size, size)]
 
-    def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
-        """The lines of a split, and those that are too long; `DamagedFile` if these are too many."""
-        file, settings, long = split.file, self.settings, 0
-        part = TextPart(
-            file,
-            self.encoding_of(file),
-            settings.max_line,
-            settings.max_unpacked,
-            split.start,
-            split.end,
-        )
+    def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
+        """The rows of a split, with their positions. A line that is too long is a row too; `DamagedFile` if these are
+        too many."""
+        file, settings, position, long = split.file, self.settings, split.start, 0
+        encoding = self.encoding_of(file)
+        part = TextPart(file, encoding, settings.max_line, settings.max_unpacked, split.start, split.end)
         with reading(file):
             for each in part.lines():
-                long += isinstance(each, LongLine)
-                if long > MOST_LONG:
-                    raise DamagedFile(too_many_long(settings.max_line))
-                yield each
-
-    def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
-        """The rows of a split, with their positions. A line that is too long is a row too."""
-        position = split.start
-        for each in self.lines(split):
-            if isinstance(each, LongLine):
-                yield self.too_long(each)
-            elif len(each):
-                rows = read(each)
-                places = np.arange(position, position + rows.num_rows, dtype=np.int64)
-                position += rows.num_rows
-                yield rows.append_column(POSITION, pa.array(places))
+                if isinstance(each, LongLine):
+                    long += 1
+                    if long > MOST_LONG:
+                        raise DamagedFile(too_many_long(settings.max_line))
+                    yield self.too_long(each)
+                elif len(each):
+                    rows = read(each)
+                    places = np.arange(position, position + rows.num_rows, dtype=np.int64)
+                    position += rows.num_rows
+                    yield rows.append_column(POSITION, pa.array(places))
 
     def too_long(self, line: LongLine) -> pa.Table:
         """The row of a line that is too long."""

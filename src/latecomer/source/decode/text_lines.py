@@ -105,15 +105,24 @@ class Lines:
         except UnicodeDecodeError:
             return line.decode(errors="replace"), False
 
-    def first_written(self) -> int | None:
-        """The first line that is not blank."""
-        return next((nth for nth in range(len(self)) if self.utf8_of(nth).strip(BLANK)), None)
+    def behind_header(self) -> Lines | None:
+        """The lines behind the first one that is not blank; None if all are blank."""
+        header = next((nth for nth in range(len(self)) if self.utf8_of(nth).strip(BLANK)), None)
+        if header is None:
+            return None
+        raw = None if self.raw is None else self.raw[header + 1 :]
+        spoilt = frozenset(each - header - 1 for each in self.spoilt if each > header)
+        return Lines(self.body[self.ends[header] + 1 :], raw, spoilt)
 
-    def after(self, nth: int) -> Lines:
-        """The lines behind this one."""
-        raw = None if self.raw is None else self.raw[nth + 1 :]
-        spoilt = frozenset(each - nth - 1 for each in self.spoilt if each > nth)
-        return Lines(self.body[self.ends[nth] + 1 :], raw, spoilt)
+    def with_replaced(self, which: Mask, text: bytes, begin: int = 0, end: int | None = None) -> bytes:
+        """The lines from `begin` to `end`, with a text in the place of some of them."""
+        end = len(self) if end is None else end
+        places = np.flatnonzero(which[begin:end]) + begin
+        parts, at = [], int(self.begins[begin])
+        for start, stop in zip(self.begins[places].tolist(), self.ends[places].tolist(), strict=True):
+            parts += [self.body[at:start], text]
+            at = stop
+        return b"".join([*parts, self.body[at : int(self.ends[end - 1]) + 1]])
 
     def not_utf8(self) -> Places:
         """The lines that are not UTF-8, or not in their encoding."""
@@ -136,7 +145,17 @@ class Lines:
             raw = text.split(end)[:-1]
         else:
             raw = _with_feeds(text).split(b"\n")[:-1]
-        return cls._decoded(raw, encoding)
+        texts, spoilt = [], set()
+        for nth, line in enumerate(raw):
+            try:
+                decoded = line.decode(encoding)
+            except UnicodeDecodeError:
+                decoded = line.decode(encoding, "replace")
+                spoilt.add(nth)
+            if encoding.startswith(UTF16):
+                decoded = decoded.removeprefix(_WIDE_MARK).removesuffix("\r").replace("\n", "\ufffd")
+            texts.append(f"{decoded}\n")
+        return cls("".join(texts).encode(errors="replace"), raw, frozenset(spoilt))
 
     @classmethod
     def of_records(cls, records: Sequence[bytes]) -> Lines:
@@ -147,21 +166,6 @@ class Lines:
         several = {nth: each for nth, each in enumerate(records) if b"\n" in each}
         lines = (b"" if nth in several else each for nth, each in enumerate(records))
         return cls(b"".join([each + b"\n" for each in lines]), records=several)
-
-    @classmethod
-    def _decoded(cls, raw: list[bytes], encoding: str) -> Lines:
-        wide = encoding.startswith(UTF16)
-        texts, spoilt = [], set()
-        for nth, line in enumerate(raw):
-            try:
-                text = line.decode(encoding)
-            except UnicodeDecodeError:
-                text = line.decode(encoding, "replace")
-                spoilt.add(nth)
-            if wide:
-                text = text.removeprefix(_WIDE_MARK).removesuffix("\r").replace("\n", "\ufffd")
-            texts.append(text)
-        return cls("".join([f"{text}\n" for text in texts]).encode(errors="replace"), raw, frozenset(spoilt))
 
 
 def _with_feeds(text: bytes) -> bytes:

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.written_numbers import POINT, Signs
-from latecomer.source.decode.arrow_text import DATE, typed, with_other_letters
-from latecomer.source.decode.plain import NotPlain
+from latecomer.source.decode.arrow_text import DATE, NotPlain, typed, with_other_letters
+from latecomer.source.decode.columns import CORRUPT, KEPT
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.store.layout import source_type
 
@@ -78,7 +78,8 @@ def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:
             return pa.array(usual), typed(_others_out(texts, pa.array(usual), kind), kind)
     plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
     with suppress(NotPlain):
-        return plain, _typed_plain(_others_out(texts, plain, kind), kind)
+        usual_texts = _others_out(texts, plain, kind)
+        return plain, usual_texts.cast(pa.float32()) if kind == "float" else typed(usual_texts, kind)
     return pa.repeat(False, len(texts)), pa.nulls(len(texts), source_type(kind))
 
 
@@ -88,10 +89,6 @@ def _others_out(texts: pa.Array, plain: pa.Array, kind: str) -> pa.Array:
     if types.is_numeric(kind):
         return pc.if_else(pc.or_(plain, pc.is_null(texts)), texts, "0")
     return pc.if_else(plain, texts, None)
-
-
-def _typed_plain(texts: pa.Array, kind: str) -> pa.Array:
-    return texts.cast(pa.float32()) if kind == "float" else typed(texts, kind)
 
 
 def _pattern(kind: str) -> str:
@@ -107,12 +104,7 @@ def _pattern(kind: str) -> str:
 
 def array_of(values: Sequence[Any], kind: str) -> pa.Array:
     """Values as a column; days and moments are given as numbers."""
-    wanted = source_type(kind)
-    if kind == "date":
-        return pa.array(values, pa.int32()).cast(wanted)
-    if kind in ("timestamp", "timestamp_ntz"):
-        return pa.array(values, pa.int64()).cast(wanted)
-    return pa.array(values, wanted)
+    return pa.array(values, source_type(kind))
 
 
 def with_rows(
@@ -133,10 +125,18 @@ def with_rows(
     return replaced
 
 
-def sparse(
-    count: int, places: Sequence[int] | npt.NDArray[np.int64], values: Sequence[Any], kind: pa.DataType
-) -> pa.Array:
-    """A column with values at some places and nulls elsewhere."""
-    mask = np.zeros(count, bool)
-    mask[places] = True
-    return pc.replace_with_mask(pa.nulls(count, kind), pa.array(mask), pa.array(values, kind))
+def marked(
+    columns: Mapping[str, pa.Array], count: int, corrupt: Mapping[int, bytes], kept: Mapping[int, str]
+) -> pa.Table:
+    """So many rows with CORRUPT, and with KEPT if one has unknown fields; both are given by row."""
+    marks = {CORRUPT: _sparse(count, corrupt, pa.binary())}
+    if kept:
+        marks[KEPT] = _sparse(count, kept, pa.string())
+    return pa.table({**columns, **marks})
+
+
+def _sparse(count: int, values: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+    """A column with values in some rows and nulls elsewhere."""
+    rows, mask = sorted(values), np.zeros(count, bool)
+    mask[rows] = True
+    return pc.replace_with_mask(pa.nulls(count, kind), pa.array(mask), pa.array(map(values.get, rows), kind))

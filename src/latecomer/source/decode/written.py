@@ -26,12 +26,18 @@ class Misfit(Exception):
 def decimal_of(text: str, whole_digits: int, scale: int, signs: Signs = POINT) -> Decimal:
     """The number that a text means, rounded half up to `scale` digits after the point."""
     number = written_number(text, signs)
-    if number is None or not fits(number, whole_digits):
+    if number is None:
         raise Misfit
-    rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
-    if not fits(rounded, whole_digits):
-        raise Misfit
-    return rounded
+    return rounded(number, whole_digits, scale)
+
+
+def rounded(number: Decimal, whole_digits: int, scale: int) -> Decimal:
+    """A number rounded half up; `Misfit` if it has more digits before the point."""
+    if fits(number, whole_digits):
+        near = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
+        if fits(near, whole_digits):
+            return near
+    raise Misfit
 
 
 def in_range(number: int, kind: str) -> int:
