@@ -294,11 +294,11 @@ def require_json(headers: Mapping[str, str]) -> None:
     kind, _, settings = headers.get("content-type", "").lower().partition(";")
     name, _, charset = settings.strip().partition("=")
     if kind.strip() not in MEDIA:
-        raise Refused(415, 415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
+        raise Refused(415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
     if name.strip() == "charset" and charset.strip().strip('"') not in _UTF8:
-        raise Refused(415, 415, f"The charset is {charset[:40]!r}; send UTF-8.")
+        raise Refused(415, f"The charset is {charset[:40]!r}; send UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, 415, "The body is compressed; send it as it is.")
+        raise Refused(415, "The body is compressed; send it as it is.")
     if (length := headers.get("content-length", "")).isdecimal() and int(length[:20]) > LARGEST_BODY:
         raise body_too_large()
 
@@ -312,10 +312,10 @@ def read_body(raw: bytes, shape: type[B]) -> B:
     try:
         value = read_json(raw.decode(), LARGEST_BODY)
     except UnicodeDecodeError as error:
-        raise Refused(400, 400, f"The body is not UTF-8, from byte {error.start} on.") from None
+        raise Refused(400, f"The body is not UTF-8, from byte {error.start} on.") from None
     except SchemaError as error:
         place = written_path(error.path) if error.path else "the body"
-        raise Refused(400, 400, f"{place}: {error.message}; {error.fix}") from None
+        raise Refused(400, f"{place}: {error.message}; {error.fix}") from None
     if not isinstance(value, dict):
         raise unusable("the body is no JSON object; write {…}")
     known = [field.alias or name for name, field in shape.model_fields.items()]

@@ -335,8 +335,8 @@ def _compatibility(answer: Answer) -> tuple[Level, Policy]:
 
 def _state(answer: Answer) -> State:
     try:
-        return State.of(answer.fields())
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return State.read(answer.fields())
+    except ValueError:
         answer.refuse("the state of a migration")
 
 

@@ -255,7 +255,7 @@ class Registry(Questions, Settings):
                 consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
                 for consumer in migrating.consumers_of(state)
             }
-            reads = {consumer: Read.of(read) for consumer, read in stored.items() if read is not None}
+            reads = {consumer: Read.read(read) for consumer, read in stored.items() if read is not None}
             return replace(state, reads=reads)
 
     def note_read(self, actor: Actor, number: int) -> None:
@@ -283,22 +283,21 @@ class Registry(Questions, Settings):
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             migrating.require_possible(before, change)
-            at = self._clock()
+            now = self._micros()
             latest = _latest_text(session, change.subject) if change.schema is not None else None
-            migrating.require_due(before, change, at, latest)
+            migrating.require_due(before, change, now, latest)
             policy.require_writable(self._mode(session, change.subject), change.subject)
             version = None
             if change.schema is not None:
                 version = self._register_again(session, actor, change.subject, change.schema)
             self._withdraw(session, actor, change.subject, migrating.withdrawn_version(before, change))
-            after = migrating.keep(session, migrating.changed(before, change, version, at))
-            if after.phase != before.phase:
-                words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+            after = migrating.keep(session, migrating.changed(before, change, version, now))
+            moves = after.phase != before.phase
+            if moves or after.rules != before.rules:
+                way = f"{migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+                words = f"migrate {way}" if moves else "migrate with other rules"
                 accounts = migrating.account(before), migrating.account(after)
                 self._audit(session, actor, words, change.subject, version, *accounts)
-            elif after.rules != before.rules:
-                accounts = migrating.account(before), migrating.account(after)
-                self._audit(session, actor, "migrate with other rules", change.subject, None, *accounts)
             return after
 
     def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
@@ -308,7 +307,7 @@ class Registry(Questions, Settings):
             if before.phase is None:
                 raise refusals.no_migration(name)
             policy.require_writable(self._mode(session, before.subject), before.subject)
-            seen = migrating.with_seen(before, consumer, reader, self._clock())
+            seen = migrating.with_seen(before, consumer, reader, self._micros())
             was, now = before.seen.get(consumer), seen.seen[consumer]
             is_news = was is None or was.reader != now.reader
             after = migrating.keep(session, seen, is_news=is_news)

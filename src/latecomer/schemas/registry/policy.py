@@ -44,7 +44,7 @@ def policy_of(written: object) -> Policy:
     fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
     if isinstance(written, str) and written.upper() == _REMOVED:
         fix = 'it was removed; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
-    raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
+    raise Refused(42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
 
 
 class RulesInForce(NamedTuple):
