@@ -6,6 +6,7 @@ import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from latecomer.config import postgres_server as server
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import redacted
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
+from latecomer.schemas.registry.databases import Session, StorageError
 
 FRESH_SECONDS = 1.0
 """A connection that was idle for longer is tested before use."""
@@ -22,21 +23,6 @@ _DURABLE = (
     "THEN set_config('synchronous_commit', 'on', true) END"
 )
 _FIX = "see that the server is up, and that --store is right"
-
-
-class PostgresSession:
-    def __init__(self, connection: server.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, *values: Any) -> list[Row]:
-        rows: list[Row] = self._execute(sql, values).fetchall()
-        return rows
-
-    def run(self, sql: str, *values: Any) -> None:
-        self._execute(sql, values)
-
-    def _execute(self, sql: str, values: tuple[Any, ...]) -> Any:
-        return self._connection.execute(sql.replace("?", "%s").encode(), values or None)
 
 
 class PostgresDatabase:
@@ -56,14 +42,14 @@ class PostgresDatabase:
                 self._idle.get_nowait()[1].close()
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresSession]:
+    def reading(self) -> Iterator[Session]:
         from psycopg import IsolationLevel
 
         with self._transaction(IsolationLevel.REPEATABLE_READ) as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[PostgresSession]:
+    def writing(self) -> Iterator[Session]:
         from psycopg import IsolationLevel
 
         # Reads after the lock must see the commit before it: the snapshot of a transaction may be older.
@@ -73,13 +59,13 @@ class PostgresDatabase:
             yield session
 
     @contextmanager
-    def _transaction(self, isolation: Any) -> Iterator[PostgresSession]:
+    def _transaction(self, isolation: Any) -> Iterator[Session]:
         with self._in_words():
             connection = self._borrowed()
             try:
                 connection.isolation_level = isolation
                 with server.transaction(connection):
-                    yield PostgresSession(connection)
+                    yield Session(partial(_execute, connection))
             except server.driver().Error:
                 connection.close()
                 raise
@@ -107,15 +93,8 @@ class PostgresDatabase:
         with self._transaction(IsolationLevel.READ_COMMITTED) as session:
             # Two servers may start at the same time, and there is no table to lock yet.
             session.rows("SELECT pg_advisory_xact_lock(hashtext('latecomer registry'))")
-            if session.rows("SELECT to_regclass('registry_format')")[0][0] is None:
-                for statement in (*tables.SCHEMA, *_TRIGGERS):
-                    session.run(statement)
-                session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
-            version = session.rows("SELECT version FROM registry_format")
-            require_format(version, self.shown)
-            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
-            for statement in steps.get(version[0][0], ()):
-                session.run(statement)
+            is_new = session.rows("SELECT to_regclass('registry_format')")[0][0] is None
+            tables.prepare(session, self.shown, is_new=is_new, triggers=_TRIGGERS, to_format_2=_TO_FORMAT_2)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -129,6 +108,10 @@ class PostgresDatabase:
             reason = server.reason_of(error, self._worked)
             fix = reason.fix if reason.passes else _FIX
             raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
+
+
+def _execute(connection: server.Connection, sql: str, values: tuple[Any, ...]) -> Any:
+    return connection.execute(sql.replace("?", "%s").encode(), values or None)
 
 
 _TO_FORMAT_2 = (
