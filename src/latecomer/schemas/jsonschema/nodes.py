@@ -6,13 +6,13 @@ schema is a graph with cycles. A node does not change once its schema is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from latecomer.schemas.jsonschema.values import ALL_TYPES, type_of
-from latecomer.schemas.mistakes import Path
+from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,6 @@ class Value:
 
     key: Hashable
     value: Any = field(compare=False)
-
-
-@dataclass(eq=False)
-class Contains:
-    node: Node
-    least: int = 1
-    most: int | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +56,7 @@ class Node:
     rest: Node | None = None
     additional_items: Node | None = None
     """`additionalItems` as it is written; it has no effect unless `items` is a list."""
-    contains: Contains | None = None
+    contains: Node | None = None
     # objects
     min_properties: int = 0
     max_properties: int | None = None
@@ -88,7 +81,6 @@ class Node:
     # values that no other keyword has checked
     unevaluated_items: Node | None = None
     unevaluated_properties: Node | None = None
-    contains_evaluates: bool = False
     source: Any = field(default_factory=dict)
     """The JSON that it was read from."""
 
@@ -100,11 +92,16 @@ class Node:
         for label in ("properties", "pattern_properties"):
             for name, each in getattr(self, label).items():
                 yield (label, name), each
-        for label in ("rest", "additional", "names", "unevaluated_items", "unevaluated_properties"):
+        for label in (
+            "rest",
+            "additional",
+            "names",
+            "unevaluated_items",
+            "unevaluated_properties",
+            "contains",
+        ):
             if (found := getattr(self, label)) is not None:
                 yield label, found
-        if self.contains is not None:
-            yield "contains", self.contains.node
 
     def in_place(self) -> Iterator[tuple[Hashable, Node]]:
         """The nodes that check the same value as this one."""
@@ -150,7 +147,6 @@ _SAID = {*Node.__dataclass_fields__} - {
     "step",
     "source",
     "dependencies",
-    "contains_evaluates",
     "additional_items",
 }
 
@@ -164,3 +160,24 @@ def reachable(root: Node) -> list[Node]:
                 nodes[id(each)] = each
                 pending.append(each)
     return list(nodes.values())
+
+
+def require_progress(places: Mapping[Path, Node]) -> None:
+    """Refuse a node that needs itself for the same value, as it has no meaning, and too long chains of references."""
+    heights: dict[int, int | None] = {}
+    for path, root in places.items():
+        stack = [(root, False)]
+        while stack:
+            node, done = stack.pop()
+            inner = [each for _, each in node.in_place()]
+            if done:
+                heights[id(node)] = height = 1 + max([heights[id(each)] or 0 for each in inner], default=0)
+                if height > DEEPEST_TYPE:
+                    raise too_deep(path)
+            elif id(node) not in heights:
+                heights[id(node)] = None
+                stack.append((node, True))
+                stack.extend((each, False) for each in inner)
+                if any(heights.get(id(each), 0) is None for each in inner):
+                    fix = "refer to a schema that does not lead back here, or only from within a property or an item"
+                    raise SchemaError(path, "refers to itself without end", fix)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.schemas.protobuf.tokens import escaped, mistake, text_of
-from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, whole_number
+from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, escaped, mistake, text_of, whole_number
 
 _OPTION_KINDS = {3: int, 4: int, 5: int, 8: bool, 9: str, 13: int, 14: str}
 _LONGEST_OF_64_BITS = 23
@@ -21,22 +20,14 @@ class OptionParser(Words):
         self.option_value(options)
         self.expect(";")
 
-    def options_of(self, made: Any) -> None:
+    def options_of(self, made: Any, *, of_field: bool = False) -> None:
+        """The options in square brackets, if there are any."""
         if not self.has("["):
             return
         while True:
-            self.option_value(made.options)
-            if not self.has(","):
-                break
-        self.expect("]")
-
-    def field_options(self, made: Any) -> None:
-        if not self.has("["):
-            return
-        while True:
-            if self.has("default", "="):
+            if of_field and self.has("default", "="):
                 self.default(made)
-            elif self.has("json_name", "="):
+            elif of_field and self.has("json_name", "="):
                 made.json_name = self.string()
             else:
                 self.option_value(made.options)

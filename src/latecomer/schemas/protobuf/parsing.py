@@ -10,8 +10,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as described
 
 from latecomer.schemas.protobuf.option_parsing import OptionParser
-from latecomer.schemas.protobuf.tokens import mistake
-from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS
+from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS, mistake
 
 LARGEST_NUMBER = 2**29 - 1
 _MOST = "max"
@@ -173,7 +172,7 @@ class _Parser(OptionParser):
         """The name of a field, its number and its options."""
         made.name = self.name()
         self.field_number(made)
-        self.field_options(made)
+        self.options_of(made, of_field=True)
         self.expect(";")
 
     def field_number(self, made: Any) -> None:
@@ -194,7 +193,7 @@ class _Parser(OptionParser):
             raise mistake(line, f"the group {name} cannot be", "write a message, and a field of its type")
         made.name, made.type, made.type_name = name.lower(), _GROUP, name
         self.field_number(made)
-        self.field_options(made)
+        self.options_of(made, of_field=True)
         self.body(messages.add(name=name))
 
     def map(self, made: Any, messages: Any) -> None:

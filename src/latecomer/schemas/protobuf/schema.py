@@ -22,7 +22,7 @@ from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.known import KNOWN, known_file
 from latecomer.schemas.protobuf.options import name_options
 from latecomer.schemas.protobuf.parsing import parse_file
-from latecomer.schemas.protobuf.tokens import LONGEST_TEXT
+from latecomer.schemas.protobuf.words import LONGEST_TEXT
 from latecomer.schemas.protobuf.writing import file_text
 
 ROOT = "latecomer-root.proto"
