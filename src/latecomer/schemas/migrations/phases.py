@@ -47,9 +47,6 @@ def is_step(before: Phase | None, after: Phase | None) -> bool:
     return abs(ways.index(before) - ways.index(after)) == 1
 
 
-_adapter = cache(TypeAdapter)
-
-
 class Stored:
     """A dataclass that a registry stores and sends as JSON.
 
@@ -60,13 +57,18 @@ class Stored:
 
     def body(self) -> dict[str, Any]:
         """As it is stored and sent."""
-        return dict(_adapter(type(self)).dump_python(self, mode="json"))
+        return dict(self._adapter().dump_python(self, mode="json"))
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Self:
         """The value of its stored or sent form."""
-        found: Self = _adapter(cls).validate_python(body)
+        found: Self = cls._adapter().validate_python(body)
         return found
+
+    @classmethod
+    @cache
+    def _adapter(cls) -> TypeAdapter[Any]:
+        return TypeAdapter(cls)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from latecomer.schemas.avro import SchemaError, written_path
+from latecomer.schemas import SchemaError, written_path
 from latecomer.schemas.json_input import read_json
 from latecomer.schemas.migrations import Rules
 from latecomer.schemas.mistakes import shown_value

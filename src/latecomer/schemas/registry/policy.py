@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
 
 from latecomer.errors import did_you_mean
 from latecomer.model.counting import counted
@@ -16,9 +17,11 @@ from latecomer.schemas.registry.refusals import (
     incompatible,
     invalid_level,
     invalid_mode,
+    invalid_policy,
     not_permitted,
 )
 
+E = TypeVar("E", bound=Enum)
 DEFAULT_LEVEL = Level.BACKWARD
 _MOST_COMPLAINTS = 20
 _REMOVED = "PROVEN"
@@ -31,20 +34,23 @@ _READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 def level_of(written: object) -> Level:
     """A level as it is written in a body or an option."""
-    if isinstance(written, str) and written.upper() in Level.__members__:
-        return Level[written.upper()]
-    fix = did_you_mean(str(written)[:40].upper(), Level.__members__)
-    raise invalid_level(f"{str(written)[:40]!r} is no compatibility level; {fix}")
+    return _member(Level, written, "no compatibility level", invalid_level)
 
 
 def policy_of(written: object) -> Policy:
     """A policy as it is written in a body or an option."""
-    if isinstance(written, str) and written.upper() in Policy.__members__:
-        return Policy[written.upper()]
-    fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
     if isinstance(written, str) and written.upper() == _REMOVED:
         fix = 'it was removed; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
-    raise Refused(42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
+        raise invalid_policy(f"{written!r} is none; {fix}")
+    return _member(Policy, written, "none", invalid_policy)
+
+
+def _member(kind: type[E], written: object, what: str, refusal: Callable[[str], Refused]) -> E:
+    """The member of an enum with a name, in upper or lower case."""
+    shown = str(written)[:40]
+    if isinstance(written, str) and written.upper() in kind.__members__:
+        return kind[written.upper()]
+    raise refusal(f"{shown!r} is {what}; {did_you_mean(shown.upper(), kind.__members__)}")
 
 
 class RulesInForce(NamedTuple):
@@ -105,10 +111,7 @@ def whom_to_ask(subject: str, owner: str | None) -> str:
 
 def mode_of(written: object, subject: str | None) -> Mode:
     """A mode as it is written in a body."""
-    if not isinstance(written, str) or written.upper() not in Mode.__members__:
-        fix = did_you_mean(str(written)[:40].upper(), Mode.__members__)
-        raise invalid_mode(f"{str(written)[:40]!r} is no mode that this registry has; {fix}")
-    mode = Mode[written.upper()]
+    mode = _member(Mode, written, "no mode that this registry has", invalid_mode)
     if mode is Mode.READONLY_OVERRIDE and subject is not None:
         raise invalid_mode(
             "READONLY_OVERRIDE is for the whole registry: it overrides the modes of subjects. Set READONLY for one."

@@ -122,6 +122,10 @@ def invalid_level(message: str) -> Refused:
     return Refused(42203, f"Invalid compatibility level: {message}")
 
 
+def invalid_policy(message: str) -> Refused:
+    return Refused(42203, f"Invalid compatibility policy: {message}")
+
+
 def invalid_mode(message: str) -> Refused:
     return Refused(42204, f"Invalid mode: {message}")
 

@@ -265,4 +265,4 @@ def entries(session: Session, after: int, limit: int, subject: str | None) -> li
         f"WHERE number > ?{only} ORDER BY number LIMIT ?"
     )
     rows = session.rows(select, after, *values, limit)
-    return [Entry(*row, json.loads(was), json.loads(became)) for *row, was, became in rows]
+    return [Entry(*row[:-2], *map(json.loads, row[-2:])) for row in rows]
