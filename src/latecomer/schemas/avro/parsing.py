@@ -363,4 +363,4 @@ def _require_shallow(schema: Schema) -> None:
                 continue
             seen.add(each.name)
         inner = schema.resolve(each)
-        pending.extend((child, depth + 1) for _, child in reversed(children(inner)))
+        pending.extend((child, depth + 1) for child in reversed(children(inner)))

@@ -89,7 +89,7 @@ def _parts(node: Node, number: dict[int, int]) -> _Parts:
     return _Parts(
         1 + sum(map(_cost_of_pattern, filter(None, (node.pattern, *node.pattern_properties)))),
         _UNEVALUATED if unevaluated else 1,
-        numbers(*(each for _, each in node.in_place())),
+        numbers(*node.in_place()),
         ((of_object, of_all), of_array),
     )
 
@@ -116,5 +116,5 @@ def _in_order(root: Node) -> list[Node]:
                 done.add(id(node))
                 ordered.append(node)
             else:
-                stack += [(node, True), *((each, False) for _, each in node.in_place())]
+                stack += [(node, True), *((each, False) for each in node.in_place())]
     return ordered

@@ -6,7 +6,7 @@ schema is a graph with cycles. A node does not change once its schema is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -84,35 +84,18 @@ class Node:
     source: Any = field(default_factory=dict)
     """The JSON that it was read from."""
 
-    def parts(self) -> Iterator[tuple[Hashable, Node]]:
-        """Every node directly within this one, and the one that it refers to, each with its own label."""
-        yield from self.in_place()
-        for index, each in enumerate(self.prefix):
-            yield ("prefix", index), each
-        for label in ("properties", "pattern_properties"):
-            for name, each in getattr(self, label).items():
-                yield (label, name), each
-        for label in (
-            "rest",
-            "additional",
-            "names",
-            "unevaluated_items",
-            "unevaluated_properties",
-            "contains",
-        ):
-            if (found := getattr(self, label)) is not None:
-                yield label, found
+    def parts(self) -> list[Node]:
+        """Every node directly within this one, and the one that it refers to."""
+        several = (*self.prefix, *self.properties.values(), *self.pattern_properties.values())
+        single = (self.rest, self.additional, self.names, self.contains)
+        unevaluated = (self.unevaluated_items, self.unevaluated_properties)
+        return [*self.in_place(), *several, *filter(None, (*single, *unevaluated))]
 
-    def in_place(self) -> Iterator[tuple[Hashable, Node]]:
+    def in_place(self) -> list[Node]:
         """The nodes that check the same value as this one."""
-        for label in ("ref", "negated", "condition", "then", "otherwise"):
-            if (found := getattr(self, label)) is not None:
-                yield label, found
-        for label in ("all_of", "any_of", "one_of"):
-            for index, each in enumerate(getattr(self, label)):
-                yield (label, index), each
-        for name, each in self.dependent.items():
-            yield ("dependent", name), each
+        single = (self.ref, self.negated, self.condition, self.then, self.otherwise)
+        several = (*self.all_of, *self.any_of, *self.one_of, *self.dependent.values())
+        return [*filter(None, single), *several]
 
     def says_only(self, *allowed: str) -> bool:
         """Whether it has no keywords but these, by the names of the fields here. {} has none."""
@@ -155,7 +138,7 @@ def reachable(root: Node) -> list[Node]:
     """A node and every other that it leads to."""
     nodes, pending = {id(root): root}, [root]
     while pending:
-        for _, each in pending.pop().parts():
+        for each in pending.pop().parts():
             if id(each) not in nodes:
                 nodes[id(each)] = each
                 pending.append(each)
@@ -169,7 +152,7 @@ def require_progress(places: Mapping[Path, Node]) -> None:
         stack = [(root, False)]
         while stack:
             node, done = stack.pop()
-            inner = [each for _, each in node.in_place()]
+            inner = node.in_place()
             if done:
                 heights[id(node)] = height = 1 + max([heights[id(each)] or 0 for each in inner], default=0)
                 if height > DEEPEST_TYPE:
