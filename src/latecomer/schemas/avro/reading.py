@@ -18,7 +18,7 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import MOST_DIGITS, field_name, normal_type
 from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.compatibility import written_fields
-from latecomer.schemas.avro.logical import Logical, logical_type
+from latecomer.schemas.avro.logical import TIMES, Logical, attributes, family, logical_type
 from latecomer.schemas.avro.types import (
     Array,
     Defined,
@@ -50,21 +50,12 @@ _PLAIN = {
     "fixed": "binary",
     "enum": "string",
 }
-_TIMES = {
-    "date": "date",
-    "timestamp-millis": "timestamp",
-    "timestamp-micros": "timestamp",
-    "local-timestamp-millis": "timestamp_ntz",
-    "local-timestamp-micros": "timestamp_ntz",
-}
-"""Logical types that Spark knows → the types of their columns."""
 _NANOS: dict[str, tuple[str, DeliveredAs]] = {
     "timestamp-nanos": ("timestamp", "nanos"),
     "local-timestamp-nanos": ("timestamp_ntz", "local_nanos"),
 }
 _NO_ELEMENTS = {"timestamp-nanos", "time-millis", "time-micros"}
 """No element types of lists: a writer may have another unit, and Spark returns plain numbers for them."""
-_FAMILIES = ("local-timestamp-", "timestamp-", "time-")
 _WIDER = (("int", "long"), ("float", "double"))
 
 
@@ -214,7 +205,7 @@ class _Maker:
                 return self._named(whole, self._partner(whole, sources))
             case Primitive():
                 kind, logical = self._leaf(whole, sources)
-                return {"type": kind, **_attributes(logical)} if _attributes(logical) else kind
+                return {"type": kind, **attributes(logical)} if attributes(logical) else kind
 
     def _named(self, found: Named, partner: Defined | None) -> Any:
         name = partner.name if isinstance(partner, Named) else found.name
@@ -235,7 +226,7 @@ class _Maker:
         match found:
             case Fixed():
                 _, logical = self._leaf(found, (partner,) if partner else ())
-                return {**head, "size": found.size, **_attributes(logical)}
+                return {**head, "size": found.size, **attributes(logical)}
             case Enum():
                 default = {} if found.default is None else {"default": found.default}
                 return {**head, "symbols": list(found.symbols), **default}
@@ -264,7 +255,7 @@ class _Maker:
             return found.kind, None
         for each in sources:
             other = None if isinstance(each, Union) else logical_type(each)
-            if other is None or _family(other) != _family(own):
+            if other is None or family(other) != family(own):
                 continue
             if each.kind == found.kind or (each.kind == "int" and other.name.startswith("time-")):
                 # A decimal with more digits than Spark's is a column of bytes, which have the reader's scale.
@@ -344,7 +335,7 @@ class _Maker:
             return Value(path, "string", "uuid" if kind == "fixed" else "plain")
         if logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
             return Value(path, f"decimal({logical.precision},{logical.scale})")
-        return Value(path, _TIMES.get(logical.name, _PLAIN[kind]))
+        return Value(path, TIMES.get(logical.name, _PLAIN[kind]))
 
     def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
         """The column type of a list or a map; None if no column type can hold its values."""
@@ -395,18 +386,6 @@ def _wider(branches: Sequence[Defined]) -> str | None:
     """The column type of two types of numbers, if one holds the values of the other."""
     kinds = {each.kind for each in branches}
     return next((_PLAIN[wide] for narrow, wide in _WIDER if kinds == {narrow, wide}), None)
-
-
-def _family(logical: Logical) -> str:
-    """Logical types of a family differ only in units or digits."""
-    return next((each for each in _FAMILIES if logical.name.startswith(each)), logical.name)
-
-
-def _attributes(logical: Logical | None) -> dict[str, Any]:
-    """The attributes of a logical type for Spark; none if Spark does not know the type."""
-    if logical is not None and logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
-        return {"logicalType": "decimal", "precision": logical.precision, "scale": logical.scale}
-    return {"logicalType": logical.name} if logical is not None and logical.name in _TIMES else {}
 
 
 def _a(kind: str) -> str:

@@ -15,7 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from latecomer.schemas.jsonschema.keyword_changes import changed_keywords, changed_type
-from latecomer.schemas.jsonschema.kinds import COMBINED, Shape, Shapes
+from latecomer.schemas.jsonschema.kinds import (
+    COMBINED,
+    Content,
+    Shape,
+    Shapes,
+    every_item,
+    is_false,
+    other_items,
+    other_properties,
+)
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
@@ -70,26 +79,6 @@ class _Look:
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
     is_refuted: bool = False
     needed_by: dict[_Pair, None] = field(default_factory=dict)
-
-
-class _Content:
-    """Other properties or items than those described: whether any value, those of a schema, or none are allowed."""
-
-    def __init__(self, additional: Node | None, unevaluated: Node | None) -> None:
-        self.is_closed = _is_false(additional)
-        self.schema = None if additional is None or isinstance(additional.source, bool) else additional
-        self.unevaluated = unevaluated
-
-    @property
-    def other(self) -> Node | None:
-        """The schema of the others, if they have one."""
-        if self.schema is None and self.unevaluated is not None:
-            return None if isinstance(self.unevaluated.source, bool) else self.unevaluated
-        return self.schema
-
-    @property
-    def is_open(self) -> bool:
-        return not self.is_closed and self.other is None and not _is_false(self.unevaluated)
 
 
 class _Changes:
@@ -218,7 +207,7 @@ class _Changes:
         for name in dict.fromkeys((*writer.properties, *reader.properties)):
             yield from self._property(name, writer, reader)
         yield from self._dependencies(writer, reader)
-        old, new = _properties(writer), _properties(reader)
+        old, new = other_properties(writer), other_properties(reader)
         yield from self._additional("additionalProperties", "ADDITIONAL_PROPERTIES", old, new)
         yield from self._unevaluated("unevaluatedProperties", "UNEVALUATED_PROPERTIES", old, new)
 
@@ -228,11 +217,11 @@ class _Changes:
         if written is not None and read is not None:
             yield self._needed(path, written, read)
         elif written is not None:
-            if reader.pattern_properties or not _properties(reader).is_open:
+            if reader.pattern_properties or not other_properties(reader).is_open:
                 yield from self._removed("PROPERTY", path, written, self._other_property(name, reader))
         elif read is not None:
             lacks_default = name in reader.required and not _has_default(read)
-            if writer.pattern_properties or not _properties(writer).is_open:
+            if writer.pattern_properties or not other_properties(writer).is_open:
                 yield from self._covered("PROPERTY", path, self._other_property(name, writer), read)
                 if lacks_default:
                     yield problem(path, "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", what=name)
@@ -246,7 +235,7 @@ class _Changes:
         for pattern, inner in node.pattern_properties.items():
             if matches(pattern, name):
                 return inner
-        return _properties(node).other
+        return other_properties(node).other
 
     def _dependencies(self, writer: Node, reader: Node) -> _Parts:
         for name, needed in reader.dependent_required.items():
@@ -265,12 +254,12 @@ class _Changes:
     # Arrays
 
     def _arrays(self, writer: Node, reader: Node) -> _Parts:
-        every, every_read = _every_item(writer), _every_item(reader)
+        every, every_read = every_item(writer), every_item(reader)
         if every is not None and every_read is not None:
             yield self._needed(("items",), every, every_read)
         elif every_read is not None:
             yield problem(("items",), "SCHEMA_ADDED", word="items")
-        old, new = _items(writer), _items(reader)
+        old, new = other_items(writer), other_items(reader)
         for index in range(max(len(writer.prefix), len(reader.prefix))):
             path: Path = ("items", index)
             if index >= len(reader.prefix):
@@ -295,7 +284,7 @@ class _Changes:
             yield self._needed(path, written, other)
             if not self._fits(written, other):
                 yield problem(path, f"{stem}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", what=what)
-        elif not _is_false(written):
+        elif not is_false(written):
             yield problem(path, f"{stem}_REMOVED_FROM_CLOSED_CONTENT_MODEL", what=what)
 
     def _covered(self, stem: str, path: Path, other: Node | None, read: Node) -> _Parts:
@@ -305,7 +294,7 @@ class _Changes:
                 rule = f"{stem}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
                 yield problem(path, rule, what=path[-1])
 
-    def _additional(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+    def _additional(self, keyword: str, stem: str, writer: Content, reader: Content) -> _Parts:
         if writer.is_closed:
             return
         if reader.is_closed:
@@ -315,11 +304,11 @@ class _Changes:
         elif reader.schema is not None:
             yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
 
-    def _unevaluated(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+    def _unevaluated(self, keyword: str, stem: str, writer: Content, reader: Content) -> _Parts:
         written, read = writer.unevaluated, reader.unevaluated
-        if read is None or _is_false(written):
+        if read is None or is_false(written):
             return
-        if _is_false(read):
+        if is_false(read):
             yield problem((keyword,), f"{stem}_REMOVED", word=keyword)
         elif written is None or (self._is_anything(written) and not self._is_anything(read)):
             yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
@@ -387,29 +376,5 @@ def _move_up(writer_of: dict[int, int], came_from: Mapping[int, int], free: int)
         taken = reader_of.get(writer)
 
 
-def _is_false(node: Node | None) -> bool:
-    return node is not None and node.source is False
-
-
 def _has_default(node: Node) -> bool:
     return isinstance(node.source, dict) and node.source.get("default") is not None
-
-
-def _properties(node: Node) -> _Content:
-    found = {
-        each.step[0]: each for each in (node.additional, node.unevaluated_properties) if each is not None
-    }
-    return _Content(found.get("additionalProperties"), found.get("unevaluatedProperties"))
-
-
-def _items(node: Node) -> _Content:
-    found = {each.step[0]: each for each in (node.rest, node.unevaluated_items) if each is not None}
-    items = None if _every_item(node) is not None else found.get("items")
-    return _Content(node.additional_items or items, found.get("unevaluatedItems"))
-
-
-def _every_item(node: Node) -> Node | None:
-    """The schema of all items. In later drafts `items: false` closes a list instead."""
-    if node.rest is None or node.prefix or node.rest.step != ("items",):
-        return None
-    return None if node.is_recent and isinstance(node.rest.source, bool) else node.rest
