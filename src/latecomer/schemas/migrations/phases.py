@@ -12,8 +12,6 @@ from pydantic import TypeAdapter
 
 
 class Phase(StrEnum):
-    """A phase of a migration."""
-
     EXPAND = "expand"
     """The schema has both shapes. Producers may write the new one; consumers read the old one."""
     DUAL_WRITE = "dual_write"
@@ -128,5 +126,4 @@ class State(Stored):
 
     @property
     def since(self) -> int | None:
-        """When the phase began."""
         return None if self.phase is None else self.entered.get(self.phase)

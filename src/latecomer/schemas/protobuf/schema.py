@@ -121,37 +121,23 @@ def schema_file(schema: Schema) -> Any:
 
 
 def _add(pool: Any, name: str, schema: Schema, added: dict[str, bytes]) -> None:
+    """Add a file to a pool, after the files that it imports. `added` has those that are there, by name."""
     file = schema.described
     file.name = name
     references = dict(schema.references)
     for each in file.dependency:
-        if each in references and added.get(each, references[each].file) != references[each].file:
+        imported = references.get(each) or Schema("", known_file(each))
+        if each in references and added.get(each, imported.file) != imported.file:
             fix = "refer to one version of it everywhere"
             raise SchemaError(("import", each), "is not the same file as in another import", fix)
         if each in added:
             continue
         if len(added) >= MOST_FILES:
             raise SchemaError(("import", each), f"more than {MOST_FILES} files are imported", "import fewer")
-        if each in references:
-            added[each] = references[each].file
-            _add(pool, each, references[each], added)
-        else:
-            added[each] = known_file(each)
-            _add_known(pool, each, added)
-    _build(pool, file.SerializeToString())
-
-
-def _add_known(pool: Any, name: str, added: dict[str, bytes]) -> None:
-    for each in described.FileDescriptorProto.FromString(known_file(name)).dependency:
-        if each not in added:
-            added[each] = known_file(each)
-            _add_known(pool, each, added)
-    pool.AddSerializedFile(known_file(name))
-
-
-def _build(pool: Any, file: bytes) -> None:
+        added[each] = imported.file
+        _add(pool, each, imported, added)
     try:
-        pool.AddSerializedFile(file)
+        pool.AddSerializedFile(file.SerializeToString())
     except (TypeError, DecodeError, UnicodeDecodeError) as error:
         why = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
         raise SchemaError((), why.replace(ROOT, "it")[:300], "correct that") from None

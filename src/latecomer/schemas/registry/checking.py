@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote
 
 from latecomer.errors import RegistryError
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.registry import policy
 from latecomer.schemas.registry.client import Client
+from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
 from latecomer.schemas.registry.names import Naming, subject_of
-from latecomer.schemas.registry.records import Definition, Deleted, Version
+from latecomer.schemas.registry.records import Definition, Deleted
 
 LARGEST_FILE = 4 * 2**20
-
-
-class History(Protocol):
-    """A registry whose versions can be read, such as `Registry` and `Client`."""
-
-    def subjects(self, prefix: str = "", deleted: Deleted = ...) -> list[str]: ...
-
-    def versions(self, subject: str, deleted: Deleted = ...) -> list[int]: ...
-
-    def version(self, subject: str, which: int = ..., deleted: Deleted = ...) -> Version: ...
-
-    def parsed(self, version: Version) -> Parsed: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +30,7 @@ class WouldRefuse:
 
 
 def dry_run(
-    registry: History, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
+    registry: Registry | Client, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
 ) -> Iterator[WouldRefuse]:
     """The versions that a level would have refused. Deleted versions count: data may have been written with them."""
     for subject in registry.subjects(prefix, Deleted.INCLUDED):

@@ -176,7 +176,6 @@ def error_body(refusal: Refused) -> bytes:
 
 
 async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:
-    """Send a refusal as the answer."""
     body = error_body(refusal)
     headers = [
         (b"content-type", kind.encode()),

@@ -52,7 +52,6 @@ def name_of(written: str) -> str:
 
 
 def phase_of(written: str | None) -> Phase | None:
-    """A phase as it is written in a body."""
     if written is None:
         return None
     if written not in list(Phase):

@@ -100,7 +100,6 @@ def refused_registration(
 
 
 def whom_to_ask(subject: str, owner: str | None) -> str:
-    """Whom to ask about a subject."""
     if owner is None:
         return f"'{subject}' has no owner on record; ask an admin of the registry."
     return f"Ask the owner of '{subject}': {owner}."

@@ -27,12 +27,12 @@ class Questions(Transactions):
     def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
         """The names of subjects. A subject is deleted if all of its versions are."""
         with self._database.reading() as session:
-            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
-            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
-        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
+            places = tables.places(session, Deleted.INCLUDED)
+        live = {place.subject for place in places if not place.deleted}
+        every = {place.subject for place in places if place.subject.startswith(prefix)}
+        return sorted(subject for subject in every if deleted.takes(subject not in live))
 
     def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
-        """The numbers of a subject's versions."""
         with self._database.reading() as session:
             places = tables.places(session, Deleted.INCLUDED, subject)
         numbers = [place.version for place in places if deleted.takes(place.deleted)]
@@ -41,7 +41,6 @@ class Questions(Transactions):
         return numbers
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """One version of a subject."""
         with self._database.reading() as session:
             return tables.filled(session, chosen(session, subject, which, deleted))
 

@@ -82,7 +82,6 @@ def _read_id(registry: Registry, request: Request, number: int) -> dict[str, Any
 
 
 def _formatted(registry: Registry, request: Request, number: int, body: dict[str, Any]) -> dict[str, Any]:
-    """A schema in the requested format."""
     return {**body, "schema": registry.formatted(number, request.format)} if request.format else body
 
 

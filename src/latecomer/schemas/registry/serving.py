@@ -77,20 +77,15 @@ def require_certificate(certificate: Path | None, key: Path | None) -> None:
         if key is not None:
             raise RegistryError("--tls-key needs a certificate; give --tls-cert too")
         return
-    try:
+    try:  # an empty password, so that OpenSSL does not ask for one on the terminal
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-            certificate, key, password=_no_password
+            certificate, key, password=lambda: ""
         )
     except (OSError, ValueError) as error:
         raise RegistryError(
             f"{certificate}: the certificate or its key cannot be used ({getattr(error, 'strerror', None) or error}); "
             "give both as PEM files, the key without a password"
         ) from None
-
-
-def _no_password() -> str:
-    """An empty password for keys with a password, so that OpenSSL does not ask on the terminal."""
-    return ""
 
 
 def serve(
