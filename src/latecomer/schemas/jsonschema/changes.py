@@ -73,7 +73,7 @@ _Parts = Iterator[Incompatibility | _Needed]
 
 
 @dataclass
-class _Look:
+class _Result:
     """The result for a pair so far."""
 
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
@@ -86,7 +86,7 @@ class _Changes:
         self.taken = taken
         self.work = Work("compare with another schema")
         self.shapes = Shapes()
-        self.looks: dict[_Pair, _Look] = {}
+        self.results: dict[_Pair, _Result] = {}
         self.queue: deque[_Pair] = deque()
         self.waiting: set[_Pair] = set()
         self.current: _Pair | None = None
@@ -98,7 +98,7 @@ class _Changes:
         while self.queue:
             pair = self.queue.popleft()
             self.waiting.remove(pair)
-            self._look_at(pair)
+            self._compare(pair)
         return list(dict.fromkeys(self._reported(root)))
 
     # Pairs
@@ -106,15 +106,15 @@ class _Changes:
     def _pair(self, writer: Node | Shape, reader: Node | Shape) -> _Pair:
         return self.shapes.of(writer), self.shapes.of(reader)
 
-    def _need(self, pair: _Pair) -> _Look:
+    def _need(self, pair: _Pair) -> _Result:
         self.work.spend()
-        if pair not in self.looks:
+        if pair not in self.results:
             self.work.spend(5)
-            self.looks[pair] = _Look()
+            self.results[pair] = _Result()
             self._queue(pair)
         if self.current is not None:
-            self.looks[pair].needed_by[self.current] = None
-        return self.looks[pair]
+            self.results[pair].needed_by[self.current] = None
+        return self.results[pair]
 
     def _queue(self, pair: _Pair) -> None:
         """Queue a pair at the end: after the pairs within it, so that it is compared again only once."""
@@ -125,15 +125,17 @@ class _Changes:
     def _fits(self, writer: Node | Shape, reader: Node | Shape) -> bool:
         return not self._need(self._pair(writer, reader)).is_refuted
 
-    def _look_at(self, pair: _Pair) -> None:
-        look = self.looks[pair]
-        if look.is_refuted:
+    def _compare(self, pair: _Pair) -> None:
+        result = self.results[pair]
+        if result.is_refuted:
             return
         self.current = pair
-        look.parts = [each for each in self._compared(*pair) if self._counts(each)]
-        if any(isinstance(each, Incompatibility) or self.looks[each.pair].is_refuted for each in look.parts):
-            look.is_refuted = True
-            for each in look.needed_by:
+        result.parts = [each for each in self._differences(*pair) if self._counts(each)]
+        if any(
+            isinstance(each, Incompatibility) or self.results[each.pair].is_refuted for each in result.parts
+        ):
+            result.is_refuted = True
+            for each in result.needed_by:
                 self._queue(each)
 
     def _counts(self, part: Incompatibility | _Needed) -> bool:
@@ -147,8 +149,8 @@ class _Changes:
         pending, seen = [_Needed((), root)], {root}
         while pending:
             needed = pending.pop()
-            look, inner = self.looks[needed.pair], []
-            for part in look.parts if look.is_refuted else ():
+            result, inner = self.results[needed.pair], []
+            for part in result.parts if result.is_refuted else ():
                 path = (*needed.path, *part.path)
                 if isinstance(part, Incompatibility):
                     yield replace(part, path=path)
@@ -162,7 +164,7 @@ class _Changes:
 
     # What is compared
 
-    def _compared(self, writer: Shape, reader: Shape) -> _Parts:
+    def _differences(self, writer: Shape, reader: Shape) -> _Parts:
         if self._is_covered(writer, reader):
             return
         if writer.kind != reader.kind and not {writer.kind, reader.kind} <= set(COMBINED):

@@ -126,12 +126,7 @@ class Node:
 
 
 _EVERYTHING = Node()
-_SAID = {*Node.__dataclass_fields__} - {
-    "step",
-    "source",
-    "dependencies",
-    "additional_items",
-}
+_SAID = {*Node.__dataclass_fields__} - {"step", "source", "dependencies", "additional_items"}
 
 
 def reachable(root: Node) -> list[Node]:

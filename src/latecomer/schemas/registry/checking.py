@@ -86,14 +86,14 @@ def check_folder(folder: Path, client: Client) -> Checked:
     counts = {"registered": 0, "new version": 0, "new subject": 0}
     for file in files:
         if file.path in schemas:
-            effect, texts = _held_against(file.subject, schemas[file.path], naming, client)
+            effect, texts = _effect_of(file.subject, schemas[file.path], naming, client)
             problems += [Problem(file.path, file.subject, text) for text in texts]
             if not texts:
                 counts[effect] += 1
     return Checked(tuple(sorted(problems, key=str)), *counts.values())
 
 
-def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
+def _effect_of(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
     """The effect of registering a schema, and why it would be refused."""
     numbers = client.versions(subject)
     if not numbers:

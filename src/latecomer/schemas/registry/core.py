@@ -26,9 +26,9 @@ from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, utc_now
 
 _REMEMBERED = 500
 _READ = "read"
-_SELDOM = 60_000_000
+_NOTE_MICROS = 60_000_000
 """Microseconds in which repeated reads of a schema by a token are noted once."""
-_NOTE_AGAIN = 5_000_000
+_NOTE_AGAIN_MICROS = 5_000_000
 """Microseconds before a failed note is tried again: each try may wait for a lock."""
 
 
@@ -253,7 +253,7 @@ class Registry(Questions, Settings):
         error does not fail the read."""
         at = self._micros()
         before = self._noted.get((actor.name, number))
-        if before is not None and at - before < _SELDOM:
+        if before is not None and at - before < _NOTE_MICROS:
             return
         self._noted.put((actor.name, number), at)
         try:
@@ -262,7 +262,7 @@ class Registry(Questions, Settings):
                     read = Read(at, number).body()
                     tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
         except RegistryError:
-            self._noted.put((actor.name, number), self._micros() - _SELDOM + _NOTE_AGAIN)
+            self._noted.put((actor.name, number), self._micros() - _NOTE_MICROS + _NOTE_AGAIN_MICROS)
 
     def _micros(self) -> int:
         return to_micros(datetime.fromisoformat(self._clock()))
@@ -315,7 +315,7 @@ class Registry(Questions, Settings):
 def _latest_text(session: Session, subject: str) -> str | None:
     """The text of the latest schema of a subject, if it has one."""
     every = tables.places(session, Deleted.LEFT_OUT, subject)
-    schema = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
+    schema = tables.definition(session, every[-1].id) if every else None
     return None if schema is None else schema.text
 
 

@@ -32,9 +32,9 @@ class PostgresDatabase:
         self._target = target
         self.shown = redacted(target)
         self._idle: queue.LifoQueue[tuple[float, server.Connection]] = queue.LifoQueue()
-        self._worked = False
+        self._was_reached = False
         self._prepare()
-        self._worked = True
+        self._was_reached = True
 
     def close(self) -> None:
         with suppress(queue.Empty):
@@ -60,7 +60,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, isolation: Any) -> Iterator[Session]:
-        with self._in_words():
+        with self._errors_explained():
             connection = self._borrowed()
             try:
                 connection.isolation_level = isolation
@@ -97,7 +97,7 @@ class PostgresDatabase:
             tables.prepare(session, self.shown, is_new=is_new, triggers=_TRIGGERS, to_format_2=_TO_FORMAT_2)
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _errors_explained(self) -> Iterator[None]:
         try:
             yield
         except server.Unreachable as error:
@@ -105,7 +105,7 @@ class PostgresDatabase:
         except Exception as error:
             if not isinstance(error, server.driver().Error):
                 raise
-            reason = server.reason_of(error, self._worked)
+            reason = server.reason_of(error, self._was_reached)
             fix = reason.fix if reason.passes else _FIX
             raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
 

@@ -82,7 +82,8 @@ class Questions(Transactions):
                 raise refusals.subject_not_found(subject)
             for place in reversed(places):
                 version = tables.filled(session, place)
-                if contracts.has_properties(version.definition.metadata, properties):
+                metadata = version.definition.metadata
+                if all(contracts.property_of(metadata, name) == each for name, each in properties.items()):
                     return version
             raise refusals.schema_not_found()
 

@@ -224,12 +224,7 @@ def _whose(request: Request) -> str | None:
 
 
 def _config(registry: Registry, request: Request) -> Any:
-    return _config_body(registry.config(_whose(request), request.flag("defaultToGlobal")))
-
-
-def _config_body(config: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in config.items() if key != "compatibility"}
-    return {"compatibilityLevel": config["compatibility"], **rest}
+    return registry.config(_whose(request), request.flag("defaultToGlobal"))
 
 
 def _set_config(registry: Registry, request: Request) -> Any:
@@ -241,7 +236,7 @@ def _set_config(registry: Registry, request: Request) -> Any:
 
 
 def _unset_config(registry: Registry, request: Request) -> Any:
-    return _config_body(registry.unset_config(request.actor, _whose(request)))
+    return registry.unset_config(request.actor, _whose(request))
 
 
 def _mode(registry: Registry, request: Request) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import signal
@@ -16,7 +15,8 @@ from latecomer.errors import MachineError, RegistryError
 from latecomer.model.hosts import is_loopback
 from latecomer.schemas.registry.bodies import MEDIA
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.gate import LARGEST_HEAD
+from latecomer.schemas.registry.gate import LARGEST_HEAD, error_body
+from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import ENVIRONMENT, Tokens
 
 KEEP_ALIVE_SECONDS = 15
@@ -138,9 +138,7 @@ def _protocol() -> Any:
 
     class JsonRefusals(H11Protocol):  # type: ignore[misc]
         def send_400_response(self, msg: str) -> None:
-            body = json.dumps(
-                {"error_code": 400, "message": "This is no HTTP request that can be read."}
-            ).encode()
+            body = error_body(Refused(400, "This is no HTTP request that can be read."))
             head = (
                 f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA[0]}\r\ncontent-length: {len(body)}\r\n"
                 "connection: close\r\n\r\n"

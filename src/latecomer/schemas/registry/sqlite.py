@@ -31,7 +31,7 @@ class SqliteDatabase:
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         if not create and not self.path.exists():
             raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
-        with self._in_words():
+        with self._errors_explained():
             self._prepare()
             self._file = self._file_now()
 
@@ -42,7 +42,7 @@ class SqliteDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        with self._in_words(), self._connection() as connection:
+        with self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN")
             try:
                 yield Session(connection.execute)
@@ -51,7 +51,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        with self._write_lock, self._in_words(), self._connection() as connection:
+        with self._write_lock, self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield Session(connection.execute)
@@ -140,7 +140,7 @@ class SqliteDatabase:
             raise RegistryError(f"{self.shown} is a database of another program; {_FIX}")
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _errors_explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
