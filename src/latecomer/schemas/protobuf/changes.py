@@ -155,9 +155,8 @@ class _Comparing:
             if old.GetOptions().map_entry:
                 continue
             if name not in reader:
-                self.add(
-                    (*path, name), Rule.MESSAGE_REMOVED, "the message is gone", f"keep the message {name}"
-                )
+                fix = f"keep the message {name}"
+                self.add((*path, name), Rule.MESSAGE_REMOVED, "the message is gone", fix)
             else:
                 self.reach(reader[name], old, (*path, name))
 

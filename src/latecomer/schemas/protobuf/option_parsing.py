@@ -37,9 +37,8 @@ class OptionParser(Words):
 
     def default(self, made: Any) -> None:
         if self.is_proto3 or made.label == LABELS["repeated"]:
-            raise mistake(
-                self.next.line, f"{made.name} has a default", "leave it out: only proto2 has defaults"
-            )
+            fix = "leave it out: only proto2 has defaults"
+            raise mistake(self.next.line, f"{made.name} has a default", fix)
         if self.next.kind == "text" and made.type == SCALARS["bytes"]:
             made.default_value = escaped(self.text_bytes())
         elif self.next.kind == "text":
@@ -83,9 +82,8 @@ class OptionParser(Words):
             else:
                 setattr(options, known.name, text_of(value) if value.kind == "text" else kind(value.text))
         except (KeyError, ValueError, TypeError):
-            raise mistake(
-                line, f"{value.text[:40]} is no value of {known.name}", "correct the option"
-            ) from None
+            message = f"{value.text[:40]} is no value of {known.name}"
+            raise mistake(line, message, "correct the option") from None
 
     def kept_value(self, option: Any) -> None:
         if self.next.text == "{" and self.next.kind == "sign":

@@ -124,9 +124,8 @@ class _Parser(OptionParser):
 
         self.within(inside)
         if len(made.field) == before:
-            raise mistake(
-                line, f"{made.oneof_decl[index].name} has no fields", "give it one, or leave it out"
-            )
+            name = made.oneof_decl[index].name
+            raise mistake(line, f"{name} has no fields", "give it one, or leave it out")
 
     def extend(self, fields: Any, messages: Any) -> None:
         self.take()
@@ -179,11 +178,8 @@ class _Parser(OptionParser):
         self.expect("=")
         line, number = self.next.line, self.number()
         if not 1 <= number <= LARGEST_NUMBER or 19_000 <= number <= 19_999:
-            raise mistake(
-                line,
-                f"{number} is no number of a field",
-                f"write one from 1 to {LARGEST_NUMBER}, but for 19000 to 19999",
-            )
+            fix = f"write one from 1 to {LARGEST_NUMBER}, but for 19000 to 19999"
+            raise mistake(line, f"{number} is no number of a field", fix)
         made.number = number
 
     def group(self, made: Any, messages: Any) -> None:
@@ -201,9 +197,8 @@ class _Parser(OptionParser):
         self.expect("<")
         line, key = self.next.line, self.name()
         if key not in KEYS:
-            raise mistake(
-                line, f"the key of a map is {key[:40]}", "write string, bool or a type of whole numbers"
-            )
+            fix = "write string, bool or a type of whole numbers"
+            raise mistake(line, f"the key of a map is {key[:40]}", fix)
         self.expect(",")
         value = self.full_name()
         self.expect(">")

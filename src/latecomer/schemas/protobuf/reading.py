@@ -87,9 +87,8 @@ def reading(schema: Schema, name: str | None = None) -> Reading:
     message = message_of(schema, name)
     values = dict(islice(columns_of(message), MOST_COLUMNS + 1))
     if not values:
-        raise SchemaError(
-            (message.name,), "has no field that could be a column", "name a message with fields"
-        )
+        fix = "name a message with fields"
+        raise SchemaError((message.name,), "has no field that could be a column", fix)
     if len(values) > MOST_COLUMNS:
         fix = "name a message with fewer fields"
         raise SchemaError((message.name,), f"has more than {MOST_COLUMNS} fields, nested ones included", fix)

@@ -75,9 +75,8 @@ def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> S
     except (TypeError, UnicodeError, SchemaError):  # text that is not UTF-8 comes as bytes
         is_same = False
     if not is_same:
-        raise SchemaError(
-            (), "is a description that cannot be written as .proto text", "compile it with protoc"
-        )
+        message = "is a description that cannot be written as .proto text"
+        raise SchemaError((), message, "compile it with protoc")
     return schema
 
 
@@ -86,9 +85,8 @@ def _schema(file: Any, text: str, references: Mapping[str, Schema]) -> Schema:
     file.ClearField("source_code_info")
     for name in file.dependency:
         if name not in references and name not in KNOWN:
-            raise SchemaError(
-                ("import", name), "is in no reference", f"add the reference {name} to its subject and version"
-            )
+            fix = f"add the reference {name} to its subject and version"
+            raise SchemaError(("import", name), "is in no reference", fix)
     used = tuple((name, references[name]) for name in sorted(set(file.dependency)) if name in references)
     if not (
         file.message_type or file.enum_type or file.extension or file.service or file.HasField("options")

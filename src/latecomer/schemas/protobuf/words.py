@@ -56,9 +56,8 @@ def tokens(text: str) -> Iterator[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise mistake(
-                line, f"{text[at : at + 20].splitlines()[0]!r} is no word of a .proto file", "correct it"
-            )
+            shown = text[at : at + 20].splitlines()[0]
+            raise mistake(line, f"{shown!r} is no word of a .proto file", "correct it")
         if match.lastgroup != "space":
             yield Token(str(match.lastgroup), match[0], line)
         line += match[0].count("\n")
@@ -85,9 +84,8 @@ def unquoted(token: Token) -> bytes:
             try:
                 return chr(int(short or long, 16)).encode()
             except (ValueError, OverflowError):
-                raise mistake(
-                    token.line, "escapes a character that does not exist", "correct the escape"
-                ) from None
+                message = "escapes a character that does not exist"
+                raise mistake(token.line, message, "correct the escape") from None
         return bytes([_LETTERS.get(letter.decode("latin-1"), letter[0])])
 
     return re.sub(_ESCAPE.pattern.encode(), byte, token.text[1:-1].encode(), flags=re.DOTALL)
