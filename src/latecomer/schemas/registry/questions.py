@@ -49,12 +49,10 @@ class Questions(Transactions):
         with self._database.reading() as session:
             return self._schemas.kept(session, version.id, {}).parsed
 
-    def all_versions(
-        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
-    ) -> list[Version]:
+    def all_versions(self, deleted: Deleted, latest_only: bool) -> list[Version]:
         """Every version of every subject, by subject and number."""
         with self._database.reading() as session:
-            places = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            places = tables.places(session, deleted)
             if latest_only:
                 places = list({place.subject: place for place in places}.values())
             return [tables.filled(session, place) for place in places]

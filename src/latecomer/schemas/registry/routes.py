@@ -47,7 +47,7 @@ def _types(registry: Registry, request: Request) -> Any:
 
 
 def _schemas(registry: Registry, request: Request) -> Any:
-    versions = registry.all_versions("", request.deleted, request.flag("latestOnly"))
+    versions = registry.all_versions(request.deleted, request.flag("latestOnly"))
     names = registry.aliases() if request.flag("aliases") else {}
     kind = request.query.get("ruleType")
     wanted = [
