@@ -196,7 +196,7 @@ STRANGE: list[tuple[Any, Callable[[Client], Any], str]] = [
     ({"is_compatible": False, "messages": "no"}, lambda it: it.problems("a", Definition(ONE)), "messages is"),
     (
         {"compatibilityLevel": ["FULL"]},
-        lambda it: it.compatibility("a"),
+        lambda it: it.compatibility(),
         r'compatibilityLevel is \["FULL"\], and not',
     ),
     ({"compatibilityLevel": "SOME"}, lambda it: it.compatibility("a"), "/config/a: compatibilityLevel is"),

@@ -126,14 +126,15 @@ class Client:
             raise
         return [each.whole_number() for each in answer.items()]
 
-    def compatibility(self, subject: str) -> tuple[Level, Policy]:
-        """The level and the policy in force for a subject."""
-        path = f"/config/{quote(subject, safe='')}"
-        try:
-            return _compatibility(self._ask("GET", path, {"defaultToGlobal": "true"}))
-        except RegistryError as error:
-            if error.code not in (NO_LEVEL, NO_SUBJECT):
-                raise
+    def compatibility(self, subject: str | None = None) -> tuple[Level, Policy]:
+        """The level and the policy in force for a subject, or for the registry."""
+        if subject is not None:
+            path = f"/config/{quote(subject, safe='')}"
+            try:
+                return _compatibility(self._ask("GET", path, {"defaultToGlobal": "true"}))
+            except RegistryError as error:
+                if error.code not in (NO_LEVEL, NO_SUBJECT):
+                    raise
         return _compatibility(self._ask("GET", "/config"))
 
     def naming(self) -> dict[str, Any] | None:
