@@ -50,11 +50,10 @@ class Logical:
 def logical_type(found: Type) -> Logical | None:
     """The logical type of a type; None if it has no valid one.
 
-        >>> from latecomer.model.types import MOST_DIGITS
-    from latecomer.schemas.avro.types import Json, Primitive
-        >>> logical_type(Primitive("int", (("logicalType", Json.of("date")),)))
-        Logical(name='date', precision=None, scale=None)
-        >>> logical_type(Primitive("string", (("logicalType", Json.of("date")),)))
+    >>> from latecomer.schemas.avro.types import Json, Primitive
+    >>> logical_type(Primitive("int", (("logicalType", Json.of("date")),)))
+    Logical(name='date', precision=None, scale=None)
+    >>> logical_type(Primitive("string", (("logicalType", Json.of("date")),)))
     """
     if isinstance(found, Union | Reference):
         return None
@@ -72,7 +71,7 @@ def family(logical: Logical) -> str:
     return next((each for each in _FAMILIES if logical.name.startswith(each)), logical.name)
 
 
-def attributes(logical: Logical | None) -> dict[str, Any]:
+def spark_attributes(logical: Logical | None) -> dict[str, Any]:
     """The attributes of a logical type for Spark; none if Spark does not know the type."""
     if logical is not None and logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
         return {"logicalType": "decimal", "precision": logical.precision, "scale": logical.scale}

@@ -18,7 +18,7 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import MOST_DIGITS, field_name, normal_type
 from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.compatibility import written_fields
-from latecomer.schemas.avro.logical import TIMES, Logical, attributes, family, logical_type
+from latecomer.schemas.avro.logical import TIMES, Logical, family, logical_type, spark_attributes
 from latecomer.schemas.avro.types import (
     Array,
     Defined,
@@ -205,7 +205,7 @@ class _Maker:
                 return self._named(whole, self._partner(whole, sources))
             case Primitive():
                 kind, logical = self._leaf(whole, sources)
-                return {"type": kind, **attributes(logical)} if attributes(logical) else kind
+                return {"type": kind, **spark_attributes(logical)} if spark_attributes(logical) else kind
 
     def _named(self, found: Named, partner: Defined | None) -> Any:
         name = partner.name if isinstance(partner, Named) else found.name
@@ -226,7 +226,7 @@ class _Maker:
         match found:
             case Fixed():
                 _, logical = self._leaf(found, (partner,) if partner else ())
-                return {**head, "size": found.size, **attributes(logical)}
+                return {**head, "size": found.size, **spark_attributes(logical)}
             case Enum():
                 default = {} if found.default is None else {"default": found.default}
                 return {**head, "symbols": list(found.symbols), **default}
