@@ -9,17 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 from latecomer.errors import did_you_mean
 from latecomer.model.counting import counted
 from latecomer.schemas import Level, Policy
+from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.kinds import Complaint
 from latecomer.schemas.registry.names import Naming, NamingRule
 from latecomer.schemas.registry.records import Mode
-from latecomer.schemas.registry.refusals import (
-    Refused,
-    incompatible,
-    invalid_level,
-    invalid_mode,
-    invalid_policy,
-    not_permitted,
-)
+from latecomer.schemas.registry.refusals import Refused
 
 E = TypeVar("E", bound=Enum)
 DEFAULT_LEVEL = Level.BACKWARD
@@ -34,15 +28,15 @@ _READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 def level_of(written: object) -> Level:
     """A level as it is written in a body or an option."""
-    return _member(Level, written, "no compatibility level", invalid_level)
+    return _member(Level, written, "no compatibility level", refusals.invalid_level)
 
 
 def policy_of(written: object) -> Policy:
     """A policy as it is written in a body or an option."""
     if isinstance(written, str) and written.upper() == _REMOVED:
         fix = 'it was removed; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
-        raise invalid_policy(f"{written!r} is none; {fix}")
-    return _member(Policy, written, "none", invalid_policy)
+        raise refusals.invalid_policy(f"{written!r} is none; {fix}")
+    return _member(Policy, written, "none", refusals.invalid_policy)
 
 
 def _member(kind: type[E], written: object, what: str, refusal: Callable[[str], Refused]) -> E:
@@ -92,7 +86,7 @@ def refused_registration(
     shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
     if len(complaints) > _MOST_COMPLAINTS:
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
-    return incompatible(
+    return refusals.incompatible(
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
         f"{counted(len(complaints), 'problem')} "
         f"under {level}: {'. '.join(shown)}. {whom_to_ask(subject, owner)}"
@@ -110,9 +104,9 @@ def whom_to_ask(subject: str, owner: str | None) -> str:
 
 def mode_of(written: object, subject: str | None) -> Mode:
     """A mode as it is written in a body."""
-    mode = _member(Mode, written, "no mode that this registry has", invalid_mode)
+    mode = _member(Mode, written, "no mode that this registry has", refusals.invalid_mode)
     if mode is Mode.READONLY_OVERRIDE and subject is not None:
-        raise invalid_mode(
+        raise refusals.invalid_mode(
             "READONLY_OVERRIDE is for the whole registry: it overrides the modes of subjects. Set READONLY for one."
         )
     return mode
@@ -129,19 +123,21 @@ def require_writable(mode: Mode, subject: str | None) -> None:
     """Refuse a change where only reading is allowed."""
     if mode in _READONLY:
         what = "The registry" if subject is None else f"Subject {subject}"
-        raise not_permitted(f"{what} is in read-only mode: nothing may be changed in the mode {mode}.")
+        raise refusals.not_permitted(
+            f"{what} is in read-only mode: nothing may be changed in the mode {mode}."
+        )
 
 
 def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
     """Refuse a registration that the mode does not allow. Requests have ids in IMPORT only."""
     require_writable(mode, subject)
     if mode is Mode.IMPORT and number is None:
-        raise not_permitted(
+        raise refusals.not_permitted(
             f"Subject {subject} is not in read-write mode: in the mode IMPORT a schema is registered with the id that "
             "it had elsewhere. Give an id, or set the mode READWRITE."
         )
     if mode is not Mode.IMPORT and number is not None:
-        raise not_permitted(
+        raise refusals.not_permitted(
             f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids. Leave id out, or set "
             "the mode IMPORT."
         )

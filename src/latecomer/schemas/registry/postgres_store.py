@@ -43,27 +43,25 @@ class PostgresDatabase:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        from psycopg import IsolationLevel
-
-        with self._transaction(IsolationLevel.REPEATABLE_READ) as session:
+        with self._transaction("REPEATABLE_READ") as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        from psycopg import IsolationLevel
-
         # Reads after the lock must see the commit before it: the snapshot of a transaction may be older.
-        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+        with self._transaction("READ_COMMITTED") as session:
             session.run("LOCK TABLE registry_format IN EXCLUSIVE MODE")
             session.rows(_DURABLE)
             yield session
 
     @contextmanager
-    def _transaction(self, isolation: Any) -> Iterator[Session]:
+    def _transaction(self, isolation: str) -> Iterator[Session]:
+        from psycopg import IsolationLevel
+
         with self._errors_explained():
             connection = self._borrowed()
             try:
-                connection.isolation_level = isolation
+                connection.isolation_level = IsolationLevel[isolation]
                 with server.transaction(connection):
                     yield Session(partial(_execute, connection))
             except server.driver().Error:
@@ -88,9 +86,7 @@ class PostgresDatabase:
             self._idle.put((time.monotonic(), connection))
 
     def _prepare(self) -> None:
-        from psycopg import IsolationLevel
-
-        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+        with self._transaction("READ_COMMITTED") as session:
             # Two servers may start at the same time, and there is no table to lock yet.
             session.rows("SELECT pg_advisory_xact_lock(hashtext('latecomer registry'))")
             is_new = session.rows("SELECT to_regclass('registry_format')")[0][0] is None
