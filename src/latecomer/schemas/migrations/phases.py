@@ -27,7 +27,8 @@ class Phase(StrEnum):
         >>> Phase.EXPAND.next, Phase.CONTRACT.next
         (<Phase.DUAL_WRITE: 'dual_write'>, None)
         """
-        return next(iter(list(Phase)[list(Phase).index(self) + 1 :]), None)
+        following = list(Phase).index(self) + 1
+        return list(Phase)[following] if following < len(Phase) else None
 
     @property
     def previous(self) -> Phase | None:
