@@ -205,7 +205,7 @@ def dry_run(
     supposed, by = _supposed(level, policy)
     refused = set()
 
-    def print_all(history: checking.History) -> None:
+    def print_all(history: Client | Registry) -> None:
         for each in checking.dry_run(history, supposed, prefix, by):
             refused.add((each.subject, each.version))
             print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")

@@ -9,7 +9,7 @@ levels, mistakes, json_input, packages    shared by all kinds of schema
 The engine uses this package in `store/schemas.py`: a decoder asks for the writer's schema by its id.
 """
 
-from latecomer.schemas.levels import Breach, Level, Policy
+from latecomer.schemas.levels import Level, Policy
 from latecomer.schemas.mistakes import SchemaError, written_path
 
-__all__ = ["Breach", "Level", "Policy", "SchemaError", "written_path"]
+__all__ = ["Level", "Policy", "SchemaError", "written_path"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from latecomer.schemas import Breach, Level, levels
+from latecomer.schemas import Level, levels
 from latecomer.schemas.avro import Schema, incompatibilities, schema_of
+from latecomer.schemas.levels import Breach
 
 
 def ride(*fields: dict[str, Any]) -> Schema:

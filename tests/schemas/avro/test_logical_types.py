@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from latecomer.schemas.avro import Logical, logical_type, normalized, schema_of
+from latecomer.schemas.avro import logical_type, normalized, schema_of
+from latecomer.schemas.avro.logical import Logical
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal"}
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from latecomer.schemas import Breach, Level, levels
+from latecomer.schemas import Level, levels
 from latecomer.schemas.jsonschema import Schema, changes, schema_of
+from latecomer.schemas.levels import Breach
 
 BACKWARD = {Level.BACKWARD, Level.BACKWARD_TRANSITIVE}
 FORWARD = {Level.FORWARD, Level.FORWARD_TRANSITIVE}

@@ -100,8 +100,6 @@ def test_what_the_client_asks(url: str) -> None:
     client, subject = Client(url), fresh("orders")
     one = client.register(subject, Definition(ONE))
     assert client.register(subject, Definition(ONE)) == one
-    assert (client.look_up(subject, Definition(ONE)), client.look_up(subject, Definition(OTHER))) == (1, None)
-    assert client.look_up(fresh("none"), Definition(ONE)) is None
     assert client.problems(fresh("none"), Definition(ONE)) == []
     put_level(url, subject, "BACKWARD")
     assert client.compatibility(subject) == (Level.BACKWARD, Policy.STRICT)

@@ -30,9 +30,6 @@ def client(server: Server) -> Client:
 def test_it_registers_and_reads(client: Client, subject: str) -> None:
     number = client.register(subject, Definition(ONE))
     assert client.schema(number).definition == Definition(ONE)
-    assert client.look_up(subject, Definition(ONE)) == 1
-    assert client.look_up(subject, Definition(TWO)) is None
-    assert client.look_up("nobody", Definition(TWO)) is None
     assert client.problems(subject, Definition(TWO)) == []
     [problem] = client.problems(subject, Definition(record("id:string")))
     assert "long is written, and string is read" in problem
@@ -195,7 +192,6 @@ STRANGE: list[tuple[Any, Callable[[Client], Any], str]] = [
     ({"versions": [1]}, lambda it: it.versions("a"), "the answer is .*, and not a list"),
     (["a", None], lambda it: it.subjects(), r"/subjects: \[1\] is null, and not text"),
     ({"id": "7"}, lambda it: it.register("a", Definition(ONE)), 'id is "7", and not a whole number'),
-    ({}, lambda it: it.look_up("a", Definition(ONE)), "/subjects/a: version is null, and not a whole number"),
     ({"is_compatible": "yes"}, lambda it: it.problems("a", Definition(ONE)), 'is_compatible is "yes"'),
     ({"is_compatible": False, "messages": "no"}, lambda it: it.problems("a", Definition(ONE)), "messages is"),
     (

@@ -92,7 +92,7 @@ def test_what_is_kept_is_there_after_a_restart(opened: Opened) -> None:
     assert second.subjects(deleted=Deleted.INCLUDED) == ["coin", "order"]
     assert second.version("order", 1, Deleted.INCLUDED).definition.references == (reference,)
     assert second.definition(order.id).text == record("paid:Coin")
-    assert second.config("order") == {"compatibility": Level.FULL}
+    assert second.config("order") == {"compatibilityLevel": Level.FULL}
     assert second.mode("coin") is Mode.READONLY
     assert second.about("order")["metadata"] == {"a": "\x00"}
     assert second.naming().rules == (NamingRule("o*", "cy"),)

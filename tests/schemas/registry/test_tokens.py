@@ -245,7 +245,7 @@ def test_a_token_is_added_on_a_line_of_its_own(tmp_path: Path) -> None:
     path.write_text(SECRETS[Scope.READ][1].line)  # as some editors leave it
     path.chmod(0o600)
     add_token(path, SECRETS[Scope.WRITE][1])
-    assert len(Tokens.of_file(path)) == 2
+    assert len(read_tokens(path.read_text(), str(path))) == 2
 
 
 def test_a_host_that_cannot_be_served() -> None:

@@ -6,16 +6,15 @@ incompatibilities            why one schema cannot read what another wrote
 reading                      how data of one schema is read as the columns of another
 """
 
-from latecomer.schemas import SchemaError, written_path
+from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.compatibility import Rule, incompatibilities
 from latecomer.schemas.avro.forms import normalized, self_contained
-from latecomer.schemas.avro.logical import Logical, logical_type
+from latecomer.schemas.avro.logical import logical_type
 from latecomer.schemas.avro.parsing import parse_schema, schema_of
 from latecomer.schemas.avro.reading import Reading, Value, reading
 from latecomer.schemas.avro.types import Schema
 
 __all__ = [
-    "Logical",
     "Reading",
     "Rule",
     "Schema",
@@ -28,5 +27,4 @@ __all__ = [
     "reading",
     "schema_of",
     "self_contained",
-    "written_path",
 ]

@@ -47,12 +47,12 @@ def _leads_to(record: Named) -> set[str]:
 
 def _within(record: Named) -> list[tuple[Type, int]]:
     """The types in a record, each with its depth. Named types are included; what is in them is not."""
-    types, pending = [], [(child, 1) for _, child in children(record)]
+    types, pending = [], [(child, 1) for child in children(record)]
     while pending:
         each, depth = pending.pop()
         types.append((each, depth))
         if not isinstance(each, Named):
-            pending.extend((child, depth + 1) for _, child in children(each))
+            pending.extend((child, depth + 1) for child in children(each))
     return types
 
 

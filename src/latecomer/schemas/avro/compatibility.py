@@ -82,7 +82,7 @@ class _Comparison:
         self.new: list[_Pair] = []
         self.root = self._need(reader.root, writer.root)
         while self.new:
-            self._look_at(self.new.pop())
+            self._compare(self.new.pop())
         self.refuted = self._refuted()
 
     def problems(self) -> list[Incompatibility]:
@@ -100,7 +100,7 @@ class _Comparison:
             self.new.append(pair)
         return key
 
-    def _look_at(self, pair: _Pair) -> None:
+    def _compare(self, pair: _Pair) -> None:
         match pair.reader, pair.writer:
             case _, Union(branches=branches):
                 for index, branch in enumerate(branches):

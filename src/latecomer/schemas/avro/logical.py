@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from latecomer.model.types import MOST_DIGITS
 from latecomer.schemas.avro.types import Fixed, Properties, Reference, Type, Union
 
 _UNDERLYING = {
@@ -26,6 +27,15 @@ _UNDERLYING = {
 """Logical type → the types that may have it."""
 _SIZES = {"duration": 12, "uuid": 16}
 """Logical type → the size of a fixed that has it."""
+TIMES = {
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+}
+"""Logical types that Spark knows → the types of their columns."""
+_FAMILIES = ("local-timestamp-", "timestamp-", "time-")
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,18 @@ def logical_type(found: Type) -> Logical | None:
     if name == "decimal":
         return _decimal(found.properties, size)
     return None if size is not None and size != _SIZES[name] else Logical(name)
+
+
+def family(logical: Logical) -> str:
+    """Logical types of a family differ only in units or digits."""
+    return next((each for each in _FAMILIES if logical.name.startswith(each)), logical.name)
+
+
+def spark_attributes(logical: Logical | None) -> dict[str, Any]:
+    """The attributes of a logical type for Spark; none if Spark does not know the type."""
+    if logical is not None and logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
+        return {"logicalType": "decimal", "precision": logical.precision, "scale": logical.scale}
+    return {"logicalType": logical.name} if logical is not None and logical.name in TIMES else {}
 
 
 def _decimal(properties: Properties, size: int | None) -> Logical | None:

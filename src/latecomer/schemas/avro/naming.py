@@ -44,7 +44,6 @@ def alias_name(alias: str, space: Space, path: Path, strict: bool = True) -> str
 
 
 def simple_name(name: str) -> str:
-    """A name without its namespace."""
     return name.rpartition(".")[2]
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from latecomer.errors import did_you_mean
 from latecomer.schemas.avro.defaults import Defaults
 from latecomer.schemas.avro.naming import Space, alias_name, full_name, require_name
-from latecomer.schemas.avro.references import known_types, require_shallow, within_reach
 from latecomer.schemas.avro.types import (
     PRIMITIVES,
     Array,
@@ -25,6 +24,8 @@ from latecomer.schemas.avro.types import (
     Schema,
     Type,
     Union,
+    children,
+    parts,
 )
 from latecomer.schemas.json_input import read_json, require_plain
 from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
@@ -65,11 +66,11 @@ def schema_of(value: Any, references: Mapping[str, Schema] | None = None, *, str
 
 
 def _parse(value: Any, references: Mapping[str, Schema], strict: bool) -> Schema:
-    known = known_types(references, strict)
+    known = _known_types(references, strict)
     root = _Parser(known, strict).type_of(value, (), "", 0)
-    schema = Schema(root, within_reach(root, known))
+    schema = Schema(root, _within_reach(root, known))
     if schema.external:
-        require_shallow(schema)
+        _require_shallow(schema)
     return schema
 
 
@@ -314,3 +315,52 @@ def _is_beyond_64_bits(value: Any) -> bool:
         case dict():
             return any(map(_is_beyond_64_bits, value.values()))
     return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+# Types that a schema uses from other schemas
+
+
+def _known_types(references: Mapping[str, Schema], strict: bool = True) -> dict[str, Named]:
+    """The named types of other schemas. In Confluent's registry the name of a reference may be any text."""
+    types: dict[str, Named] = {}
+    for name, schema in references.items():
+        if strict and name not in schema.names:
+            fix = (
+                f"refer to a name that it defines: {', '.join(sorted(schema.names)[:10]) or 'there is none'}"
+            )
+            raise SchemaError(("references", name), "is not defined in the schema that it refers to", fix)
+        for each in schema.names.values():
+            if types.setdefault(each.name, each) != each:
+                fix = "refer to versions that agree on it"
+                raise SchemaError(
+                    ("references", name), f"defines {each.name} differently from another reference", fix
+                )
+    return types
+
+
+def _within_reach(root: Type, known: Mapping[str, Named]) -> tuple[Named, ...]:
+    """The types of other schemas that a tree needs, directly or indirectly, sorted by name."""
+    needed: dict[str, Named] = {}
+    pending = [root]
+    while pending:
+        for each in parts(pending.pop()):
+            if isinstance(each, Reference) and each.name in known and each.name not in needed:
+                needed[each.name] = known[each.name]
+                pending.append(known[each.name])
+    return tuple(needed[name] for name in sorted(needed))
+
+
+def _require_shallow(schema: Schema) -> None:
+    """Refuse a schema that would be too deep if its references were written out."""
+    pending: list[tuple[Type, int]] = [(schema.root, 0)]
+    seen = set[str]()
+    while pending:
+        each, depth = pending.pop()
+        if depth > DEEPEST_TYPE:
+            raise too_deep(())
+        if isinstance(each, Reference | Named):
+            if each.name in seen:
+                continue
+            seen.add(each.name)
+        inner = schema.resolve(each)
+        pending.extend((child, depth + 1) for child in reversed(children(inner)))

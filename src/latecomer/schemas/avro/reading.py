@@ -17,7 +17,8 @@ from typing import Any, Literal
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import MOST_DIGITS, field_name, normal_type
 from latecomer.schemas import SchemaError
-from latecomer.schemas.avro.logical import Logical, logical_type
+from latecomer.schemas.avro.compatibility import written_fields
+from latecomer.schemas.avro.logical import TIMES, Logical, family, logical_type, spark_attributes
 from latecomer.schemas.avro.types import (
     Array,
     Defined,
@@ -49,21 +50,12 @@ _PLAIN = {
     "fixed": "binary",
     "enum": "string",
 }
-_TIMES = {
-    "date": "date",
-    "timestamp-millis": "timestamp",
-    "timestamp-micros": "timestamp",
-    "local-timestamp-millis": "timestamp_ntz",
-    "local-timestamp-micros": "timestamp_ntz",
-}
-"""Logical types that Spark knows → the types of their columns."""
 _NANOS: dict[str, tuple[str, DeliveredAs]] = {
     "timestamp-nanos": ("timestamp", "nanos"),
     "local-timestamp-nanos": ("timestamp_ntz", "local_nanos"),
 }
 _NO_ELEMENTS = {"timestamp-nanos", "time-millis", "time-micros"}
 """No element types of lists: a writer may have another unit, and Spark returns plain numbers for them."""
-_FAMILIES = ("local-timestamp-", "timestamp-", "time-")
 _WIDER = (("int", "long"), ("float", "double"))
 
 
@@ -128,7 +120,7 @@ class _Maker:
         if not isinstance(root, Record):
             kind = f"is {_a(root.kind)}, and only the fields of a record are columns"
             raise SchemaError((), kind, "name the schema of a record")
-        source = self._candidates(self.writer.root) if self.writer else ()
+        source = _types_within(self.writer, self.writer.root) if self.writer else ()
         schema = self._type(root, source)
         mark = {"name": MARK, "type": "boolean", "default": True}
         values = dict(islice(self._values(root, source, (), ()), MOST_COLUMNS + 1))
@@ -157,7 +149,7 @@ class _Maker:
             if field.name.lower() in taken or not own._kept(partner, field):
                 continue
             try:
-                kind = own._type(field.type, own._candidates(field.type))
+                kind = own._type(field.type, own._candidates(field))
             except _Clash:
                 continue
             self.defined = own.defined
@@ -166,10 +158,16 @@ class _Maker:
 
     # Pairs of types
 
-    def _candidates(self, found: Type) -> tuple[Defined, ...]:
-        """The writer's types that a value may have."""
-        assert self.writer is not None  # noqa: S101
-        return _types_within(self.writer, found)
+    def _candidates(self, source: Field | None) -> tuple[Defined, ...]:
+        """The types that the writer's field may have; none without such a field."""
+        return () if self.writer is None or source is None else _types_within(self.writer, source.type)
+
+    def _inside(self, found: Array | Map, sources: Sequence[Defined]) -> tuple[Defined, ...]:
+        """The writer's types for the items of a list, or for the values of a map."""
+        partner = self._partner(found, sources)
+        if self.writer is None or not isinstance(partner, Array | Map):
+            return ()
+        return _types_within(self.writer, partner.items if isinstance(partner, Array) else partner.values)
 
     def _partner(self, found: Defined, sources: Sequence[Defined]) -> Defined | None:
         """The writer's type that is read as this one."""
@@ -183,18 +181,14 @@ class _Maker:
             lambda name: name in found.aliases,
             lambda name: name.rpartition(".")[2] == own.rpartition(".")[2],
         )
-        for test in tests:
-            for each in named:
-                if test(each.name):
-                    return each
-        return named[0] if len(named) == 1 and isinstance(found, Record) else None
+        alone = named[0] if len(named) == 1 and isinstance(found, Record) else None
+        return next((each for test in tests for each in named if test(each.name)), alone)
 
     def _source_of(self, field: Field, partner: Defined | None) -> Field | None:
         """The writer's field that is read as this one."""
         if not isinstance(partner, Record):
             return None
-        written = {each.name: each for each in partner.fields}
-        return next((written[name] for name in (field.name, *field.aliases) if name in written), None)
+        return next(iter(written_fields(field, {each.name: each for each in partner.fields})), None)
 
     # The schema to read with
 
@@ -204,18 +198,14 @@ class _Maker:
             case Union():
                 return [self._type(branch, sources) for branch in whole.branches]
             case Array():
-                partner = self._partner(whole, sources)
-                inner = self._candidates(partner.items) if isinstance(partner, Array) else ()
-                return {"type": "array", "items": self._type(whole.items, inner)}
+                return {"type": "array", "items": self._type(whole.items, self._inside(whole, sources))}
             case Map():
-                partner = self._partner(whole, sources)
-                inner = self._candidates(partner.values) if isinstance(partner, Map) else ()
-                return {"type": "map", "values": self._type(whole.values, inner)}
+                return {"type": "map", "values": self._type(whole.values, self._inside(whole, sources))}
             case Record() | Enum() | Fixed():
                 return self._named(whole, self._partner(whole, sources))
             case Primitive():
                 kind, logical = self._leaf(whole, sources)
-                return {"type": kind, **_attributes(logical)} if _attributes(logical) else kind
+                return {"type": kind, **spark_attributes(logical)} if spark_attributes(logical) else kind
 
     def _named(self, found: Named, partner: Defined | None) -> Any:
         name = partner.name if isinstance(partner, Named) else found.name
@@ -235,11 +225,8 @@ class _Maker:
             head["aliases"] = list(found.aliases)
         match found:
             case Fixed():
-                return {
-                    **head,
-                    "size": found.size,
-                    **_attributes(self._leaf(found, (partner,) if partner else ())[1]),
-                }
+                _, logical = self._leaf(found, (partner,) if partner else ())
+                return {**head, "size": found.size, **spark_attributes(logical)}
             case Enum():
                 default = {} if found.default is None else {"default": found.default}
                 return {**head, "symbols": list(found.symbols), **default}
@@ -253,7 +240,7 @@ class _Maker:
 
     def _field(self, field: Field, source: Field | None) -> dict[str, Any]:
         if source is not None:
-            return {"name": source.name, "type": self._type(field.type, self._candidates(source.type))}
+            return {"name": source.name, "type": self._type(field.type, self._candidates(source))}
         written: dict[str, Any] = {"name": field.name, "type": self._type(field.type, ())}
         if field.default is not None:
             written["default"] = json.loads(field.default.text)
@@ -268,7 +255,7 @@ class _Maker:
             return found.kind, None
         for each in sources:
             other = None if isinstance(each, Union) else logical_type(each)
-            if other is None or _family(other) != _family(own):
+            if other is None or family(other) != family(own):
                 continue
             if each.kind == found.kind or (each.kind == "int" and other.name.startswith("time-")):
                 # A decimal with more digits than Spark's is a column of bytes, which have the reader's scale.
@@ -294,7 +281,7 @@ class _Maker:
                 if whole.name in reached:
                     continue
                 reached.add(whole.name)
-            pending.extend(child for _, child in children(whole))
+            pending.extend(children(whole))
         return reached
 
     # The columns
@@ -309,7 +296,7 @@ class _Maker:
                 continue
             source = self._source_of(field, partner)
             field_path = (*path, source.name if source else field.name)
-            inner = self._candidates(source.type) if source else ()
+            inner = self._candidates(source)
             name = (*names, field.name)
             branches = self._branches(field.type)
             if len(branches) == 1 and isinstance(branches[0], Record) and len(name) < DEEPEST:
@@ -324,10 +311,8 @@ class _Maker:
     def _value(self, branches: Sequence[Defined], sources: Sequence[Defined], path: tuple[str, ...]) -> Value:
         if len(branches) == 1:
             return self._single(branches[0], sources, path)
-        kinds = {each.kind for each in branches}
-        for narrow, wide in _WIDER:
-            if kinds == {narrow, wide}:
-                return Value(path, _PLAIN[wide])
+        if (wider := _wider(branches)) is not None:
+            return Value(path, wider)
         members = (self._single(each, sources, (*path, f"member{nth}")) for nth, each in enumerate(branches))
         return Value(path, "string", "union", tuple(members))
 
@@ -350,7 +335,7 @@ class _Maker:
             return Value(path, "string", "uuid" if kind == "fixed" else "plain")
         if logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
             return Value(path, f"decimal({logical.precision},{logical.scale})")
-        return Value(path, _TIMES.get(logical.name, _PLAIN[kind]))
+        return Value(path, TIMES.get(logical.name, _PLAIN[kind]))
 
     def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
         """The column type of a list or a map; None if no column type can hold its values."""
@@ -360,22 +345,20 @@ class _Maker:
             return None
 
     def _inner_type(self, branches: Sequence[Defined], sources: Sequence[Defined]) -> str:
-        kinds = {each.kind for each in branches}
-        wider = next((_PLAIN[wide] for narrow, wide in _WIDER if kinds == {narrow, wide}), None)
-        if wider is not None:
+        if (wider := _wider(branches)) is not None:
             return wider
         if len(branches) != 1:
             raise ValueError("a union")
         found = branches[0]
-        partner = self._partner(found, sources)
         match found:
             case Array():
-                inner = self._candidates(partner.items) if isinstance(partner, Array) else ()
+                inner = self._inside(found, sources)
                 return f"array<{self._inner_type(self._branches(found.items), inner)}>"
             case Map():
-                inner = self._candidates(partner.values) if isinstance(partner, Map) else ()
+                inner = self._inside(found, sources)
                 return f"map<string,{self._inner_type(self._branches(found.values), inner)}>"
             case Record():
+                partner = self._partner(found, sources)
                 fields = [
                     self._inner_field(field, self._source_of(field, partner))
                     for field in found.fields
@@ -389,8 +372,8 @@ class _Maker:
         return "bigint" if value.delivered_as == "nanos" else value.kind
 
     def _inner_field(self, field: Field, source: Field | None) -> str:
-        inner = self._candidates(source.type) if source else ()
-        return f"{field_name((source or field).name)}:{self._inner_type(self._branches(field.type), inner)}"
+        kind = self._inner_type(self._branches(field.type), self._candidates(source))
+        return f"{field_name((source or field).name)}:{kind}"
 
 
 def _types_within(schema: Schema, found: Type) -> tuple[Defined, ...]:
@@ -399,21 +382,10 @@ def _types_within(schema: Schema, found: Type) -> tuple[Defined, ...]:
     return tuple(map(schema.resolve, whole.branches)) if isinstance(whole, Union) else (whole,)
 
 
-def _family(logical: Logical) -> str:
-    """Logical types of a family differ only in units or digits."""
-    return next((each for each in _FAMILIES if logical.name.startswith(each)), logical.name)
-
-
-def _attributes(logical: Logical | None) -> dict[str, Any]:
-    """The attributes of a logical type for Spark; none if Spark does not know the type."""
-    if logical is None:
-        return {}
-    if logical.name == "decimal":
-        fits = (logical.precision or 0) <= MOST_DIGITS
-        return (
-            {"logicalType": "decimal", "precision": logical.precision, "scale": logical.scale} if fits else {}
-        )
-    return {"logicalType": logical.name} if logical.name in _TIMES else {}
+def _wider(branches: Sequence[Defined]) -> str | None:
+    """The column type of two types of numbers, if one holds the values of the other."""
+    kinds = {each.kind for each in branches}
+    return next((_PLAIN[wide] for narrow, wide in _WIDER if kinds == {narrow, wide}), None)
 
 
 def _a(kind: str) -> str:

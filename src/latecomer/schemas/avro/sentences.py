@@ -51,9 +51,8 @@ def type_mismatch(reader: Defined, writer: Defined) -> Words:
 
 def name_mismatch(reader: Named, writer: Named) -> Words:
     fix = f"keep the name {simple_name(writer.name)}"
-    if (
-        "." in writer.name or "." not in reader.name
-    ):  # an alias is in the namespace of its type, if it says none
+    # An alias that has no namespace is in that of its type.
+    if "." in writer.name or "." not in reader.name:
         fix += f", or give the reader's {reader.kind} the alias {writer.name}"
     return f"{named(writer)} is written, and {named(reader)} is read", fix
 
@@ -79,10 +78,8 @@ def missing_default(field: Field, reader: Record, writer: Record) -> Words:
 
 def several_fields(field: Field, sources: Sequence[Field]) -> Words:
     names = listed([each.name for each in sources], " and ")
-    return (
-        f"the field {field.name} stands for {names}, which are all written",
-        "leave all but one name or alias out",
-    )
+    message = f"the field {field.name} stands for {names}, which are all written"
+    return message, "leave all but one name or alias out"
 
 
 def missing_branch(reader: Defined, writer: Defined, *reasons: str) -> Words:

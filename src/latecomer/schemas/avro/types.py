@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from latecomer.schemas.mistakes import Step
-
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-
-
 SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 """Primitives of a fixed size, in bytes."""
 
@@ -146,17 +142,17 @@ class Schema:
         return self.names[found.name] if isinstance(found, Reference) else found
 
 
-def children(parent: Type) -> list[tuple[tuple[Step, ...], Type]]:
-    """The types directly within one, each with the path to it."""
+def children(parent: Type) -> list[Type]:
+    """The types directly within one."""
     match parent:
         case Array():
-            return [(("items",), parent.items)]
+            return [parent.items]
         case Map():
-            return [(("values",), parent.values)]
+            return [parent.values]
         case Union():
-            return [((index,), branch) for index, branch in enumerate(parent.branches)]
+            return list(parent.branches)
         case Record():
-            return [(("fields", index, "type"), each.type) for index, each in enumerate(parent.fields)]
+            return [each.type for each in parent.fields]
     return []
 
 
@@ -166,4 +162,4 @@ def parts(tree: Type) -> Iterator[Type]:
     while pending:
         each = pending.pop()
         yield each
-        pending.extend(child for _, child in reversed(children(each)))
+        pending.extend(reversed(children(each)))

@@ -28,19 +28,12 @@ SCHEMA = pa.schema(
 
 def as_rows(found: Inventory, registry: Client | None) -> pa.Table:
     """One row for each schema; `registered` is null if no registry was asked."""
-    rows = [
-        (
-            each.place,
-            each.schema_id,
-            each.shape,
-            each.messages,
-            each.first,
-            each.last,
-            None if registry is None else registered(each, registry),
-        )
-        for each in found.seen
-    ]
-    return pa.table([list(column) for column in zip(*rows, strict=True)] or [[]] * len(SCHEMA), schema=SCHEMA)
+    rows = []
+    for each in found.seen:
+        known = None if registry is None else registered(each, registry)
+        values = (each.place, each.schema_id, each.shape, each.messages, each.first, each.last, known)
+        rows.append(dict(zip(SCHEMA.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def registered(seen: Seen, registry: Client) -> str:

@@ -6,16 +6,13 @@ columns_of                   the columns of records that fit a schema
 changes                      why Confluent's registry would refuse to read data of one schema with another
 """
 
-from latecomer.schemas import SchemaError, written_path
+from latecomer.schemas import SchemaError
 from latecomer.schemas.jsonschema.changes import changes
 from latecomer.schemas.jsonschema.columns import columns_of
-from latecomer.schemas.jsonschema.drafts import Draft
 from latecomer.schemas.jsonschema.parsing import Schema, parse_schema, schema_of
-from latecomer.schemas.jsonschema.validation import Fault, Validator
+from latecomer.schemas.jsonschema.validation import Validator
 
 __all__ = [
-    "Draft",
-    "Fault",
     "Schema",
     "SchemaError",
     "Validator",
@@ -23,5 +20,4 @@ __all__ = [
     "columns_of",
     "parse_schema",
     "schema_of",
-    "written_path",
 ]

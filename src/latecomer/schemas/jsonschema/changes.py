@@ -14,13 +14,22 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from latecomer.schemas.jsonschema.forms import normal_text
 from latecomer.schemas.jsonschema.keyword_changes import changed_keywords, changed_type
-from latecomer.schemas.jsonschema.kinds import COMBINED, Shape, Shapes
+from latecomer.schemas.jsonschema.kinds import (
+    COMBINED,
+    Content,
+    Shape,
+    Shapes,
+    every_item,
+    is_false,
+    other_items,
+    other_properties,
+)
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
 from latecomer.schemas.jsonschema.rules import problem
+from latecomer.schemas.jsonschema.values import normal_text
 from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed
 
 LENIENT = frozenset(
@@ -64,7 +73,7 @@ _Parts = Iterator[Incompatibility | _Needed]
 
 
 @dataclass
-class _Look:
+class _Result:
     """The result for a pair so far."""
 
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
@@ -72,32 +81,12 @@ class _Look:
     needed_by: dict[_Pair, None] = field(default_factory=dict)
 
 
-class _Content:
-    """Other properties or items than those described: whether any value, those of a schema, or none are allowed."""
-
-    def __init__(self, additional: Node | None, unevaluated: Node | None) -> None:
-        self.is_closed = _is_false(additional)
-        self.schema = None if additional is None or isinstance(additional.source, bool) else additional
-        self.unevaluated = unevaluated
-
-    @property
-    def other(self) -> Node | None:
-        """The schema of the others, if they have one."""
-        if self.schema is None and self.unevaluated is not None:
-            return None if isinstance(self.unevaluated.source, bool) else self.unevaluated
-        return self.schema
-
-    @property
-    def is_open(self) -> bool:
-        return not self.is_closed and self.other is None and not _is_false(self.unevaluated)
-
-
 class _Changes:
     def __init__(self, taken: frozenset[str]) -> None:
         self.taken = taken
         self.work = Work("compare with another schema")
         self.shapes = Shapes()
-        self.looks: dict[_Pair, _Look] = {}
+        self.results: dict[_Pair, _Result] = {}
         self.queue: deque[_Pair] = deque()
         self.waiting: set[_Pair] = set()
         self.current: _Pair | None = None
@@ -109,7 +98,7 @@ class _Changes:
         while self.queue:
             pair = self.queue.popleft()
             self.waiting.remove(pair)
-            self._look_at(pair)
+            self._compare(pair)
         return list(dict.fromkeys(self._reported(root)))
 
     # Pairs
@@ -117,15 +106,15 @@ class _Changes:
     def _pair(self, writer: Node | Shape, reader: Node | Shape) -> _Pair:
         return self.shapes.of(writer), self.shapes.of(reader)
 
-    def _need(self, pair: _Pair) -> _Look:
+    def _need(self, pair: _Pair) -> _Result:
         self.work.spend()
-        if pair not in self.looks:
+        if pair not in self.results:
             self.work.spend(5)
-            self.looks[pair] = _Look()
+            self.results[pair] = _Result()
             self._queue(pair)
         if self.current is not None:
-            self.looks[pair].needed_by[self.current] = None
-        return self.looks[pair]
+            self.results[pair].needed_by[self.current] = None
+        return self.results[pair]
 
     def _queue(self, pair: _Pair) -> None:
         """Queue a pair at the end: after the pairs within it, so that it is compared again only once."""
@@ -136,15 +125,17 @@ class _Changes:
     def _fits(self, writer: Node | Shape, reader: Node | Shape) -> bool:
         return not self._need(self._pair(writer, reader)).is_refuted
 
-    def _look_at(self, pair: _Pair) -> None:
-        look = self.looks[pair]
-        if look.is_refuted:
+    def _compare(self, pair: _Pair) -> None:
+        result = self.results[pair]
+        if result.is_refuted:
             return
         self.current = pair
-        look.parts = [each for each in self._compared(*pair) if self._counts(each)]
-        if any(isinstance(each, Incompatibility) or self.looks[each.pair].is_refuted for each in look.parts):
-            look.is_refuted = True
-            for each in look.needed_by:
+        result.parts = [each for each in self._differences(*pair) if self._counts(each)]
+        if any(
+            isinstance(each, Incompatibility) or self.results[each.pair].is_refuted for each in result.parts
+        ):
+            result.is_refuted = True
+            for each in result.needed_by:
                 self._queue(each)
 
     def _counts(self, part: Incompatibility | _Needed) -> bool:
@@ -158,8 +149,8 @@ class _Changes:
         pending, seen = [_Needed((), root)], {root}
         while pending:
             needed = pending.pop()
-            look, inner = self.looks[needed.pair], []
-            for part in look.parts if look.is_refuted else ():
+            result, inner = self.results[needed.pair], []
+            for part in result.parts if result.is_refuted else ():
                 path = (*needed.path, *part.path)
                 if isinstance(part, Incompatibility):
                     yield replace(part, path=path)
@@ -173,7 +164,7 @@ class _Changes:
 
     # What is compared
 
-    def _compared(self, writer: Shape, reader: Shape) -> _Parts:
+    def _differences(self, writer: Shape, reader: Shape) -> _Parts:
         if self._is_covered(writer, reader):
             return
         if writer.kind != reader.kind and not {writer.kind, reader.kind} <= set(COMBINED):
@@ -218,7 +209,7 @@ class _Changes:
         for name in dict.fromkeys((*writer.properties, *reader.properties)):
             yield from self._property(name, writer, reader)
         yield from self._dependencies(writer, reader)
-        old, new = _properties(writer), _properties(reader)
+        old, new = other_properties(writer), other_properties(reader)
         yield from self._additional("additionalProperties", "ADDITIONAL_PROPERTIES", old, new)
         yield from self._unevaluated("unevaluatedProperties", "UNEVALUATED_PROPERTIES", old, new)
 
@@ -228,11 +219,11 @@ class _Changes:
         if written is not None and read is not None:
             yield self._needed(path, written, read)
         elif written is not None:
-            if reader.pattern_properties or not _properties(reader).is_open:
+            if reader.pattern_properties or not other_properties(reader).is_open:
                 yield from self._removed("PROPERTY", path, written, self._other_property(name, reader))
         elif read is not None:
             lacks_default = name in reader.required and not _has_default(read)
-            if writer.pattern_properties or not _properties(writer).is_open:
+            if writer.pattern_properties or not other_properties(writer).is_open:
                 yield from self._covered("PROPERTY", path, self._other_property(name, writer), read)
                 if lacks_default:
                     yield problem(path, "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", what=name)
@@ -246,7 +237,7 @@ class _Changes:
         for pattern, inner in node.pattern_properties.items():
             if matches(pattern, name):
                 return inner
-        return _properties(node).other
+        return other_properties(node).other
 
     def _dependencies(self, writer: Node, reader: Node) -> _Parts:
         for name, needed in reader.dependent_required.items():
@@ -265,12 +256,12 @@ class _Changes:
     # Arrays
 
     def _arrays(self, writer: Node, reader: Node) -> _Parts:
-        every, every_read = _every_item(writer), _every_item(reader)
+        every, every_read = every_item(writer), every_item(reader)
         if every is not None and every_read is not None:
             yield self._needed(("items",), every, every_read)
         elif every_read is not None:
             yield problem(("items",), "SCHEMA_ADDED", word="items")
-        old, new = _items(writer), _items(reader)
+        old, new = other_items(writer), other_items(reader)
         for index in range(max(len(writer.prefix), len(reader.prefix))):
             path: Path = ("items", index)
             if index >= len(reader.prefix):
@@ -295,7 +286,7 @@ class _Changes:
             yield self._needed(path, written, other)
             if not self._fits(written, other):
                 yield problem(path, f"{stem}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", what=what)
-        elif not _is_false(written):
+        elif not is_false(written):
             yield problem(path, f"{stem}_REMOVED_FROM_CLOSED_CONTENT_MODEL", what=what)
 
     def _covered(self, stem: str, path: Path, other: Node | None, read: Node) -> _Parts:
@@ -305,7 +296,7 @@ class _Changes:
                 rule = f"{stem}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
                 yield problem(path, rule, what=path[-1])
 
-    def _additional(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+    def _additional(self, keyword: str, stem: str, writer: Content, reader: Content) -> _Parts:
         if writer.is_closed:
             return
         if reader.is_closed:
@@ -315,11 +306,11 @@ class _Changes:
         elif reader.schema is not None:
             yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
 
-    def _unevaluated(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+    def _unevaluated(self, keyword: str, stem: str, writer: Content, reader: Content) -> _Parts:
         written, read = writer.unevaluated, reader.unevaluated
-        if read is None or _is_false(written):
+        if read is None or is_false(written):
             return
-        if _is_false(read):
+        if is_false(read):
             yield problem((keyword,), f"{stem}_REMOVED", word=keyword)
         elif written is None or (self._is_anything(written) and not self._is_anything(read)):
             yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
@@ -387,29 +378,5 @@ def _move_up(writer_of: dict[int, int], came_from: Mapping[int, int], free: int)
         taken = reader_of.get(writer)
 
 
-def _is_false(node: Node | None) -> bool:
-    return node is not None and node.source is False
-
-
 def _has_default(node: Node) -> bool:
     return isinstance(node.source, dict) and node.source.get("default") is not None
-
-
-def _properties(node: Node) -> _Content:
-    found = {
-        each.step[0]: each for each in (node.additional, node.unevaluated_properties) if each is not None
-    }
-    return _Content(found.get("additionalProperties"), found.get("unevaluatedProperties"))
-
-
-def _items(node: Node) -> _Content:
-    found = {each.step[0]: each for each in (node.rest, node.unevaluated_items) if each is not None}
-    items = None if _every_item(node) is not None else found.get("items")
-    return _Content(node.additional_items or items, found.get("unevaluatedItems"))
-
-
-def _every_item(node: Node) -> Node | None:
-    """The schema of all items. In later drafts `items: false` closes a list instead."""
-    if node.rest is None or node.prefix or node.rest.step != ("items",):
-        return None
-    return None if node.is_recent and isinstance(node.rest.source, bool) else node.rest

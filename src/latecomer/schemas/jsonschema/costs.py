@@ -32,10 +32,8 @@ class _Parts:
     own: int
     times: int
     in_place: list[int]
-    properties: list[int]
-    of_objects: list[int]
-    items: list[int]
-    of_arrays: list[int]
+    inside: tuple[tuple[list[int], list[int]], ...]
+    """For objects and for arrays: the nodes of which one checks a value within, and those that all check it."""
 
 
 def costs_of(root: Node) -> list[int]:
@@ -75,9 +73,8 @@ def costs_of(root: Node) -> list[int]:
 def _inside(part: _Parts, below: list[int]) -> int:
     """The cost of the values within a value: the larger of an object and an array."""
     return max(
-        max((below[each] for each in part.properties), default=0)
-        + sum(below[each] for each in part.of_objects),
-        max((below[each] for each in part.items), default=0) + sum(below[each] for each in part.of_arrays),
+        max((below[each] for each in one), default=0) + sum(below[each] for each in every)
+        for one, every in part.inside
     )
 
 
@@ -86,15 +83,14 @@ def _parts(node: Node, number: dict[int, int]) -> _Parts:
         return [number[id(each)] for each in nodes if each is not None]
 
     unevaluated = node.unevaluated_items is not None or node.unevaluated_properties is not None
-    contains = None if node.contains is None else node.contains.node
+    of_object = numbers(*node.properties.values(), node.additional)
+    of_all = numbers(*node.pattern_properties.values(), node.names, node.unevaluated_properties)
+    of_array = numbers(*node.prefix, node.rest), numbers(node.contains, node.unevaluated_items)
     return _Parts(
         1 + sum(map(_cost_of_pattern, filter(None, (node.pattern, *node.pattern_properties)))),
         _UNEVALUATED if unevaluated else 1,
-        numbers(*(each for _, each in node.in_place())),
-        numbers(*node.properties.values(), node.additional),
-        numbers(*node.pattern_properties.values(), node.names, node.unevaluated_properties),
-        numbers(*node.prefix, node.rest),
-        numbers(contains, node.unevaluated_items),
+        numbers(*node.in_place()),
+        ((of_object, of_all), of_array),
     )
 
 
@@ -120,5 +116,5 @@ def _in_order(root: Node) -> list[Node]:
                 done.add(id(node))
                 ordered.append(node)
             else:
-                stack += [(node, True), *((each, False) for _, each in node.in_place())]
+                stack += [(node, True), *((each, False) for each in node.in_place())]
     return ordered

@@ -101,15 +101,10 @@ def multiples_of(value: Keywords, path: Path) -> tuple[Fraction, ...]:
 
 def count(value: Keywords, key: str, path: Path) -> int | None:
     """A length or a number of things."""
-    written = value.get(key)
     if key not in value:
         return None
-    if (
-        isinstance(written, bool)
-        or not isinstance(written, int | float)
-        or written < 0
-        or written != int(written)
-    ):
+    written = value[key]
+    if type(written) not in (int, float) or written < 0 or written != int(written):
         raise SchemaError((*path, key), "is no count", "write a whole number from 0", written)
     return int(written)
 

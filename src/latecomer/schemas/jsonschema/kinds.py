@@ -120,3 +120,50 @@ def _typed(node: Node, words: dict[str, Any]) -> list[Shape | Node]:
 
 def _of_type(name: str, node: Node) -> Shape:
     return Shape("number" if name == "integer" else name, node, is_whole=name == "integer")
+
+
+# Properties and items that a schema does not describe
+
+
+class Content:
+    """Other properties or items than those described: whether any value, those of a schema, or none are allowed."""
+
+    def __init__(self, additional: Node | None, unevaluated: Node | None) -> None:
+        self.is_closed = is_false(additional)
+        self.schema = None if additional is None or isinstance(additional.source, bool) else additional
+        self.unevaluated = unevaluated
+
+    @property
+    def other(self) -> Node | None:
+        """The schema of the others, if they have one."""
+        if self.schema is None and self.unevaluated is not None:
+            return None if isinstance(self.unevaluated.source, bool) else self.unevaluated
+        return self.schema
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_closed and self.other is None and not is_false(self.unevaluated)
+
+
+def is_false(node: Node | None) -> bool:
+    return node is not None and node.source is False
+
+
+def other_properties(node: Node) -> Content:
+    found = {
+        each.step[0]: each for each in (node.additional, node.unevaluated_properties) if each is not None
+    }
+    return Content(found.get("additionalProperties"), found.get("unevaluatedProperties"))
+
+
+def other_items(node: Node) -> Content:
+    found = {each.step[0]: each for each in (node.rest, node.unevaluated_items) if each is not None}
+    items = None if every_item(node) is not None else found.get("items")
+    return Content(node.additional_items or items, found.get("unevaluatedItems"))
+
+
+def every_item(node: Node) -> Node | None:
+    """The schema of all items. In later drafts `items: false` closes a list instead."""
+    if node.rest is None or node.prefix or node.rest.step != ("items",):
+        return None
+    return None if node.is_recent and isinstance(node.rest.source, bool) else node.rest

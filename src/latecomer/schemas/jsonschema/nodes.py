@@ -6,13 +6,13 @@ schema is a graph with cycles. A node does not change once its schema is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from latecomer.schemas.jsonschema.values import ALL_TYPES, type_of
-from latecomer.schemas.mistakes import Path
+from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,6 @@ class Value:
 
     key: Hashable
     value: Any = field(compare=False)
-
-
-@dataclass(eq=False)
-class Contains:
-    node: Node
-    least: int = 1
-    most: int | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +56,7 @@ class Node:
     rest: Node | None = None
     additional_items: Node | None = None
     """`additionalItems` as it is written; it has no effect unless `items` is a list."""
-    contains: Contains | None = None
+    contains: Node | None = None
     # objects
     min_properties: int = 0
     max_properties: int | None = None
@@ -88,34 +81,21 @@ class Node:
     # values that no other keyword has checked
     unevaluated_items: Node | None = None
     unevaluated_properties: Node | None = None
-    contains_evaluates: bool = False
     source: Any = field(default_factory=dict)
     """The JSON that it was read from."""
 
-    def parts(self) -> Iterator[tuple[Hashable, Node]]:
-        """Every node directly within this one, and the one that it refers to, each with its own label."""
-        yield from self.in_place()
-        for index, each in enumerate(self.prefix):
-            yield ("prefix", index), each
-        for label in ("properties", "pattern_properties"):
-            for name, each in getattr(self, label).items():
-                yield (label, name), each
-        for label in ("rest", "additional", "names", "unevaluated_items", "unevaluated_properties"):
-            if (found := getattr(self, label)) is not None:
-                yield label, found
-        if self.contains is not None:
-            yield "contains", self.contains.node
+    def parts(self) -> list[Node]:
+        """Every node directly within this one, and the one that it refers to."""
+        several = (*self.prefix, *self.properties.values(), *self.pattern_properties.values())
+        single = (self.rest, self.additional, self.names, self.contains)
+        unevaluated = (self.unevaluated_items, self.unevaluated_properties)
+        return [*self.in_place(), *several, *filter(None, (*single, *unevaluated))]
 
-    def in_place(self) -> Iterator[tuple[Hashable, Node]]:
+    def in_place(self) -> list[Node]:
         """The nodes that check the same value as this one."""
-        for label in ("ref", "negated", "condition", "then", "otherwise"):
-            if (found := getattr(self, label)) is not None:
-                yield label, found
-        for label in ("all_of", "any_of", "one_of"):
-            for index, each in enumerate(getattr(self, label)):
-                yield (label, index), each
-        for name, each in self.dependent.items():
-            yield ("dependent", name), each
+        single = (self.ref, self.negated, self.condition, self.then, self.otherwise)
+        several = (*self.all_of, *self.any_of, *self.one_of, *self.dependent.values())
+        return [*filter(None, single), *several]
 
     def says_only(self, *allowed: str) -> bool:
         """Whether it has no keywords but these, by the names of the fields here. {} has none."""
@@ -146,21 +126,36 @@ class Node:
 
 
 _EVERYTHING = Node()
-_SAID = {*Node.__dataclass_fields__} - {
-    "step",
-    "source",
-    "dependencies",
-    "contains_evaluates",
-    "additional_items",
-}
+_SAID = {*Node.__dataclass_fields__} - {"step", "source", "dependencies", "additional_items"}
 
 
 def reachable(root: Node) -> list[Node]:
     """A node and every other that it leads to."""
     nodes, pending = {id(root): root}, [root]
     while pending:
-        for _, each in pending.pop().parts():
+        for each in pending.pop().parts():
             if id(each) not in nodes:
                 nodes[id(each)] = each
                 pending.append(each)
     return list(nodes.values())
+
+
+def require_progress(places: Mapping[Path, Node]) -> None:
+    """Refuse a node that needs itself for the same value, as it has no meaning, and too long chains of references."""
+    heights: dict[int, int | None] = {}
+    for path, root in places.items():
+        stack = [(root, False)]
+        while stack:
+            node, done = stack.pop()
+            inner = node.in_place()
+            if done:
+                heights[id(node)] = height = 1 + max([heights[id(each)] or 0 for each in inner], default=0)
+                if height > DEEPEST_TYPE:
+                    raise too_deep(path)
+            elif id(node) not in heights:
+                heights[id(node)] = None
+                stack.append((node, True))
+                stack.extend((each, False) for each in inner)
+                if any(heights.get(id(each), 0) is None for each in inner):
+                    fix = "refer to a schema that does not lead back here, or only from within a property or an item"
+                    raise SchemaError(path, "refers to itself without end", fix)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin
 
 from latecomer.schemas.json_input import read_json, require_plain
 from latecomer.schemas.jsonschema import keywords
-from latecomer.schemas.jsonschema.cycles import require_progress
 from latecomer.schemas.jsonschema.drafts import Draft, draft_of, named_draft
-from latecomer.schemas.jsonschema.forms import normal_text
-from latecomer.schemas.jsonschema.nodes import Contains, Node
-from latecomer.schemas.jsonschema.pointers import place_of, unquoted
-from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, Work, listed, too_deep
+from latecomer.schemas.jsonschema.nodes import Node, require_progress
+from latecomer.schemas.jsonschema.values import normal_text
+from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, Step, Work, listed, too_deep
 
 _IN_PLACE = (
     "$ref",
@@ -117,7 +115,7 @@ class Document:
 
     def _target(self, pending: _Pending) -> Node:
         name, fragment = _parted(pending.name, pending.path)
-        address, fragment = _joined(pending.base, name, pending.path), unquoted(fragment)
+        address, fragment = _joined(pending.base, name, pending.path), unquote(fragment)
         node = self._own_node(address, fragment)
         if node is None and (other := self._reference(name, address)) is not None:
             place = other.place_at(other.base, fragment)
@@ -248,7 +246,7 @@ class Document:
             if isinstance(value.get("items"), list):
                 fix = "write prefixItems: so it is in 2020-12"
                 raise SchemaError((*path, "items"), "is a list", fix, value["items"])
-            node.prefix = inside.sequence("prefixItems") if "prefixItems" in value else ()
+            node.prefix = inside.sequence("prefixItems")
             node.rest = inside.single("items")
         else:
             node.additional_items = inside.single("additionalItems", bool_allowed=True)
@@ -257,13 +255,11 @@ class Document:
                 node.rest = node.additional_items
             else:
                 node.rest = inside.single("items")
-        if self.draft >= Draft.DRAFT_06 and (found := inside.single("contains")) is not None:
-            node.contains = Contains(found)
-            node.contains_evaluates = self.draft == Draft.V2020_12
-            if self.draft >= Draft.V2019_09:
-                least = keywords.count(value, "minContains", path)
-                most = keywords.count(value, "maxContains", path)
-                node.contains = Contains(found, 1 if least is None else least, most)
+        if self.draft >= Draft.DRAFT_06:
+            node.contains = inside.single("contains")
+        if self.draft >= Draft.V2019_09 and node.contains is not None:
+            keywords.count(value, "minContains", path)
+            keywords.count(value, "maxContains", path)
 
     def _objects(self, node: Node, inside: _Inside) -> None:
         value, path = inside.value, inside.path
@@ -291,12 +287,11 @@ class Document:
                 node.dependent[name] = inside.at(each, place)
 
     def _combinations(self, node: Node, inside: _Inside) -> None:
-        value = inside.value
-        node.all_of += inside.sequence("allOf") if "allOf" in value else ()
-        node.any_of = inside.sequence("anyOf") if "anyOf" in value else ()
-        node.one_of = inside.sequence("oneOf") if "oneOf" in value else ()
+        node.all_of += inside.sequence("allOf")
+        node.any_of = inside.sequence("anyOf")
+        node.one_of = inside.sequence("oneOf")
         node.negated = inside.single("not")
-        if self.draft >= Draft.DRAFT_07 and "if" in value:
+        if self.draft >= Draft.DRAFT_07 and "if" in inside.value:
             then, otherwise = inside.single("then"), inside.single("else")
             # Alone, `if` only marks what it has checked, and only later drafts use that.
             if self.draft >= Draft.V2019_09 or then is not None or otherwise is not None:
@@ -307,11 +302,36 @@ class Document:
         if self.draft < Draft.V2019_09:
             return
         items, properties = inside.single("unevaluatedItems"), inside.single("unevaluatedProperties")
-        if any(key in inside.value for key in _IN_PLACE) or node.contains_evaluates:
+        contains = self.draft == Draft.V2020_12 and node.contains is not None
+        if contains or any(key in inside.value for key in _IN_PLACE):
             node.unevaluated_items, node.unevaluated_properties = items, properties
         else:
             node.rest = items if node.rest is None else node.rest
             node.additional = properties if node.additional is None else node.additional
+
+
+def place_of(fragment: str, document: Any, around: Path) -> Path | None:
+    """The place that a JSON pointer names, relative to the schema at `around`; None if there is no such place.
+
+    >>> place_of("/definitions/a~1b/0", {"definitions": {"a/b": [True]}}, ())
+    ('definitions', 'a/b', 0)
+    """
+    value = document
+    for step in around:
+        value = value[step]
+    place: list[Step] = list(around)
+    for part in fragment.split("/")[1:]:
+        name: Step = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            is_index = part.isascii() and part.isdigit() and len(part) < 7
+            if not is_index or int(part) >= len(value):
+                return None
+            name = int(part)
+        elif not isinstance(value, dict) or name not in value:
+            return None
+        value = value[name]
+        place.append(name)
+    return tuple(place)
 
 
 def _parted(address: str, path: Path) -> tuple[str, str]:
@@ -354,7 +374,7 @@ class _Inside:
         return self.at(self.value[key], (key,), bool_allowed=bool_allowed) if key in self.value else None
 
     def sequence(self, key: str) -> tuple[Node, ...]:
-        found = keywords.sequence(self.value, key, self.path)
+        found = keywords.sequence(self.value, key, self.path) if key in self.value else []
         return tuple(self.at(each, (key, index)) for index, each in enumerate(found))
 
     def mapping(self, key: str) -> dict[str, Node]:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from latecomer.errors import shortened
 from latecomer.schemas.mistakes import SHOWN, Incompatibility, Path
 
-_LIMITS = ("MAXIMUM", "EXCLUSIVE_MAXIMUM", "MAX_LENGTH", "MAX_ITEMS", "MAX_CONTAINS", "MAX_PROPERTIES")
+_MOST = ("MAXIMUM", "EXCLUSIVE_MAXIMUM", "MAX_LENGTH", "MAX_ITEMS", "MAX_CONTAINS", "MAX_PROPERTIES")
+_LEAST = tuple(each.replace("MAX", "MIN") for each in _MOST)
+_PARTS = ("PROPERTY", "ITEM")
+_OTHERS = ("ADDITIONAL_PROPERTIES", "ADDITIONAL_ITEMS", "UNEVALUATED_PROPERTIES", "UNEVALUATED_ITEMS")
+_TYPES = "{written} is written, and {read} is read"
+_ADDED = "the writer has no {word}, and the reader has {read}"
+_DIFFERS = "it is {written} for the writer, and {read} for the reader"
 _MORE = "the writer may write more than it describes, and the reader has {word}"
 _DESCRIBE = "describe {what} in the reader's schema too"
 _OPEN = "the writer says nothing of {what}, so anything may have been written there"
@@ -13,42 +21,30 @@ _KEEP_OUT = "leave {word} out"
 _UNREQUIRE = "do not require it, or give it a default"
 _ASK_LESS = "ask for no more than the writer"
 
+
+def _each(stems: Iterable[str], *endings: str) -> tuple[str, ...]:
+    return tuple(f"{stem}_{ending}" for stem in stems for ending in endings)
+
+
 _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("TYPE_CHANGED", "TYPE_NARROWED"), "{written} is written, and {read} is read", "read {written}"),
+    (("TYPE_CHANGED", "TYPE_NARROWED"), _TYPES, "read {written}"),
     (("SCHEMA_ADDED",), "any item may be written, and the reader has a schema for them", _KEEP_OUT),
     (
-        ("ENUM_ARRAY_NARROWED", "ENUM_ARRAY_CHANGED"),
+        _each(["ENUM_ARRAY"], "NARROWED", "CHANGED"),
         "{lost} may be written, and is not read",
         "read every value that is written",
     ),
-    (
-        tuple(f"{each.replace('MAX', end)}_ADDED" for each in _LIMITS for end in ("MAX", "MIN")),
-        "the writer has no {word}, and the reader has {read}",
-        _KEEP_OUT,
-    ),
-    (
-        tuple(f"{each}_DECREASED" for each in _LIMITS),
-        "it is {written} for the writer, and {read} for the reader",
-        "read with {written} or more",
-    ),
-    (
-        tuple(f"{each.replace('MAX', 'MIN')}_INCREASED" for each in _LIMITS),
-        "it is {written} for the writer, and {read} for the reader",
-        "read with {written} or less",
-    ),
-    (("PATTERN_ADDED",), "the writer has no {word}, and the reader has {read}", _KEEP_OUT),
-    (
-        ("PATTERN_CHANGED",),
-        "it is {written} for the writer, and {read} for the reader",
-        "keep it, or leave it out",
-    ),
+    (_each((*_MOST, *_LEAST, "PATTERN"), "ADDED"), _ADDED, _KEEP_OUT),
+    (_each(_MOST, "DECREASED"), _DIFFERS, "read with {written} or more"),
+    (_each(_LEAST, "INCREASED"), _DIFFERS, "read with {written} or less"),
+    (("PATTERN_CHANGED",), _DIFFERS, "keep it, or leave it out"),
     (
         ("MULTIPLE_OF_ADDED",),
         "numbers of every kind are written, and multiples of {read} are read",
         _KEEP_OUT,
     ),
     (
-        ("MULTIPLE_OF_CHANGED", "MULTIPLE_OF_EXPANDED"),
+        _each(["MULTIPLE_OF"], "CHANGED", "EXPANDED"),
         "multiples of {written} are written, and multiples of {read} are read",
         "read by a number that {written} is a multiple of",
     ),
@@ -59,10 +55,7 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
         _UNREQUIRE,
     ),
     (
-        tuple(
-            f"{each}_ADDED_TO_OPEN_CONTENT_MODEL"
-            for each in ("OPTIONAL_PROPERTY", "REQUIRED_PROPERTY_WITH_DEFAULT")
-        ),
+        _each(("OPTIONAL_PROPERTY", "REQUIRED_PROPERTY_WITH_DEFAULT"), "ADDED_TO_OPEN_CONTENT_MODEL"),
         _OPEN,
         "let the writer's schema have additionalProperties: false, or the policy be LENIENT",
     ),
@@ -73,37 +66,28 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (("ITEM_ADDED_TO_OPEN_CONTENT_MODEL",), _OPEN, "let the writer's schema allow no further items"),
     (
-        tuple(f"{each}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
+        _each(_PARTS, "ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"),
         "the writer's schema for others applies to {what}, and the reader has another schema for it",
         "read what may have been written there",
     ),
     (
-        tuple(f"{each}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
+        _each(_PARTS, "REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"),
         "{what} is written, and does not fit the reader's schema for others",
         _DESCRIBE,
     ),
     (
-        tuple(f"{each}_REMOVED_FROM_CLOSED_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
+        _each(_PARTS, "REMOVED_FROM_CLOSED_CONTENT_MODEL"),
         "{what} may be written, and the reader allows nothing that it does not describe",
         _DESCRIBE,
     ),
+    (_each(_OTHERS, "REMOVED", "NARROWED"), _MORE, _KEEP_OUT),
     (
-        tuple(
-            f"{each}_{what}_{change}"
-            for each in ("ADDITIONAL", "UNEVALUATED")
-            for what in ("PROPERTIES", "ITEMS")
-            for change in ("REMOVED", "NARROWED")
-        ),
-        _MORE,
-        _KEEP_OUT,
-    ),
-    (
-        tuple(f"DEPENDENCY_ARRAY_{each}" for each in ("ADDED", "EXTENDED", "CHANGED")),
+        _each(["DEPENDENCY_ARRAY"], "ADDED", "EXTENDED", "CHANGED"),
         "only the reader requires {more} beside {what}",
         _ASK_LESS,
     ),
     (("DEPENDENCY_SCHEMA_ADDED",), "only the reader has a schema for objects with {what}", "leave it out"),
-    (("COMBINED_TYPE_CHANGED",), "{written} is written, and {read} is read", "keep {written}, or read anyOf"),
+    (("COMBINED_TYPE_CHANGED",), _TYPES, "keep {written}, or read anyOf"),
     (
         ("PRODUCT_TYPE_EXTENDED",),
         "{written} schemas must fit what is written, and {read} what is read",

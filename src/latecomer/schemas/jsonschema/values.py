@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable
 from decimal import Decimal
 from fractions import Fraction
@@ -67,3 +68,12 @@ def key_of(value: Any, depth: int = 0) -> Hashable:
         case list():
             return "list", tuple([key_of(each, depth + 1) for each in value])
     return "object", frozenset([(name, key_of(each, depth + 1)) for name, each in value.items()])
+
+
+def normal_text(value: Any) -> str:
+    """The text of a schema that is the same for schemas that differ only in layout: without white space, sorted by key.
+
+    >>> normal_text({"type": "string", "minLength": 1})
+    '{"minLength":1,"type":"string"}'
+    """
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -9,10 +9,8 @@ calendar          when each phase can begin at the earliest
 """
 
 from latecomer.schemas.migrations.deciding import (
-    Begun,
     Obstacle,
     Situation,
-    Standing,
     calendar,
     consumer_standings,
     due_since,
@@ -25,7 +23,6 @@ from latecomer.schemas.migrations.rules import Rules
 from latecomer.schemas.migrations.shapes import contracted_text, expanded_text, reader_problems
 
 __all__ = [
-    "Begun",
     "Checks",
     "Consumer",
     "Measured",
@@ -38,7 +35,6 @@ __all__ = [
     "Seen",
     "Situation",
     "Soak",
-    "Standing",
     "State",
     "calendar",
     "checks_of",

@@ -119,20 +119,18 @@ def due_since(migration: Migration, state: State, now: int) -> int | None:
 
 
 def _needing(situation: Situation) -> list[Obstacle]:
+    """An obstacle for each consumer that needs the old shape."""
     found = []
     for each in consumer_standings(situation):
         if each.declared:
-            found.append(
-                Obstacle(f"the consumer {each.name} needs the old shape: {each.declared[0]}", each.owner)
-            )
+            reason = f"the consumer {each.name} needs the old shape: {each.declared[0]}"
+            found.append(Obstacle(reason, each.owner))
         elif each.running:
-            found.append(
-                Obstacle(
-                    f"the consumer {each.name} was last seen with a schema that needs the old shape: "
-                    f"{each.running[0]}; deploy the one of the file, and run latecomer migrate seen",
-                    each.owner,
-                )
+            reason = (
+                f"the consumer {each.name} was last seen with a schema that needs the old shape: "
+                f"{each.running[0]}; deploy the one of the file, and run latecomer migrate seen"
             )
+            found.append(Obstacle(reason, each.owner))
     return found
 
 

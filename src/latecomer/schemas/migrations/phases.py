@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 
 class Phase(StrEnum):
-    """A phase of a migration."""
-
     EXPAND = "expand"
     """The schema has both shapes. Producers may write the new one; consumers read the old one."""
     DUAL_WRITE = "dual_write"
@@ -26,7 +27,8 @@ class Phase(StrEnum):
         >>> Phase.EXPAND.next, Phase.CONTRACT.next
         (<Phase.DUAL_WRITE: 'dual_write'>, None)
         """
-        return next(iter(list(Phase)[list(Phase).index(self) + 1 :]), None)
+        following = list(Phase).index(self) + 1
+        return list(Phase)[following] if following < len(Phase) else None
 
     @property
     def previous(self) -> Phase | None:
@@ -44,8 +46,32 @@ def is_step(before: Phase | None, after: Phase | None) -> bool:
     return abs(ways.index(before) - ways.index(after)) == 1
 
 
+class Stored:
+    """A dataclass that a registry stores and sends as JSON.
+
+    >>> state = State("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": Seen(1, "{}")})
+    >>> state.body()["entered"], State.read(state.body()) == state
+    ({'expand': 7}, True)
+    """
+
+    def body(self) -> dict[str, Any]:
+        """As it is stored and sent."""
+        return dict(self._adapter().dump_python(self, mode="json"))
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Self:
+        """The value of its stored or sent form."""
+        found: Self = cls._adapter().validate_python(body)
+        return found
+
+    @classmethod
+    @cache
+    def _adapter(cls) -> TypeAdapter[Any]:
+        return TypeAdapter(cls)
+
+
 @dataclass(frozen=True)
-class Measured:
+class Measured(Stored):
     """The last measurement of drift in the log."""
 
     at: int
@@ -56,46 +82,25 @@ class Measured:
     def share(self) -> float:
         return self.drifted / self.events if self.events else 0.0
 
-    def body(self) -> dict[str, Any]:
-        return {"at": self.at, "events": self.events, "drifted": self.drifted}
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["at"]), int(body["events"]), int(body["drifted"]))
-
 
 @dataclass(frozen=True)
-class Seen:
+class Seen(Stored):
     """When a consumer was last seen, and its reader schema then."""
 
     at: int
     reader: str
 
-    def body(self) -> dict[str, Any]:
-        return {"at": self.at, "reader": self.reader}
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["at"]), str(body["reader"]))
-
 
 @dataclass(frozen=True)
-class Read:
+class Read(Stored):
     """When a consumer last read a schema of the subject from the registry, with a token of its name; and the id."""
 
     at: int
     id: int
 
-    def body(self) -> dict[str, Any]:
-        return {"at": self.at, "id": self.id}
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Self:
-        return cls(int(body["at"]), int(body["id"]))
-
 
 @dataclass(frozen=True)
-class State:
+class State(Stored):
     """The state of a migration. Times are microseconds, by the clock of the registry."""
 
     name: str
@@ -122,48 +127,4 @@ class State:
 
     @property
     def since(self) -> int | None:
-        """When the phase began."""
         return None if self.phase is None else self.entered.get(self.phase)
-
-    def body(self) -> dict[str, Any]:
-        """As it is stored and sent."""
-        return {
-            "name": self.name,
-            "revision": self.revision,
-            "subject": self.subject,
-            "owner": self.owner,
-            "phase": None if self.phase is None else str(self.phase),
-            "identity": self.identity,
-            "entered": {str(phase): at for phase, at in self.entered.items()},
-            "expanded": self.expanded,
-            "contracted": self.contracted,
-            "measured": None if self.measured is None else self.measured.body(),
-            "seen": {name: each.body() for name, each in self.seen.items()},
-            "rules": self.rules,
-            "reads": {name: each.body() for name, each in self.reads.items()},
-        }
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Self:
-        """A state from its stored or sent form.
-
-        >>> state = State("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": Seen(1, "{}")})
-        >>> State.of(state.body()) == state
-        True
-        """
-        measured, phase = body.get("measured"), body.get("phase")
-        return cls(
-            str(body["name"]),
-            int(body["revision"]),
-            body.get("subject"),
-            body.get("owner"),
-            None if phase is None else Phase(phase),
-            body.get("identity"),
-            {Phase(each): int(at) for each, at in body.get("entered", {}).items()},
-            body.get("expanded"),
-            body.get("contracted"),
-            None if measured is None else Measured.of(measured),
-            {str(name): Seen.of(each) for name, each in body.get("seen", {}).items()},
-            body.get("rules"),
-            {str(name): Read.of(each) for name, each in body.get("reads", {}).items()},
-        )

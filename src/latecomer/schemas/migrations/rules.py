@@ -9,12 +9,16 @@ from typing import Any, Self
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.schemas.migrations.definition import Migration, Soak
-from latecomer.schemas.migrations.phases import Phase, State
+from latecomer.schemas.migrations.phases import Phase, State, Stored
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The rules stored with a state. The defaults are those of a file that sets none."""
+class Rules(Stored):
+    """The rules stored with a state, durations as microseconds. The defaults are those of a file that sets none.
+
+    >>> Rules.read(Rules(consumers=("crm",)).body()) == Rules(consumers=("crm",))
+    True
+    """
 
     soak: Mapping[Phase, int] = field(default_factory=lambda: _soak(Soak()))
     """The minimum duration of each phase, in microseconds."""
@@ -26,25 +30,9 @@ class Rules:
     def of(cls, migration: Migration) -> Self:
         return cls(_soak(migration.soak), migration.drift_limit, tuple(sorted(migration.consumers)))
 
-    def body(self) -> dict[str, Any]:
-        """As they are stored and sent; durations are microseconds.
-
-        >>> Rules.read(Rules(consumers=("crm",)).body()) == Rules(consumers=("crm",))
-        True
-        """
-        return {
-            "soak": {str(phase): micros for phase, micros in self.soak.items()},
-            "drift_limit": self.drift_limit,
-            "consumers": list(self.consumers),
-        }
-
     @classmethod
     def read(cls, body: Mapping[str, Any] | None) -> Self:
-        """Rules from their stored or sent form."""
-        if body is None:
-            return cls()
-        soak = {Phase(phase): int(micros) for phase, micros in body["soak"].items()}
-        return cls(soak, float(body["drift_limit"]), tuple(map(str, body["consumers"])))
+        return cls() if body is None else super().read(body)
 
 
 def _soak(soak: Soak) -> dict[Phase, int]:

@@ -7,8 +7,8 @@ changes            why one schema may not read what another wrote, by Confluent'
 All of it needs the package `protobuf`, which is an extra: import this package only inside functions.
 """
 
-from latecomer.schemas.protobuf.changes import Rule, changes
+from latecomer.schemas.protobuf.changes import changes
 from latecomer.schemas.protobuf.reading import Reading, reading
 from latecomer.schemas.protobuf.schema import Schema, parse_schema
 
-__all__ = ["Reading", "Rule", "Schema", "changes", "parse_schema", "reading"]
+__all__ = ["Reading", "Schema", "changes", "parse_schema", "reading"]

@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
-from google.protobuf.descriptor import FieldDescriptor as Field
 
 from latecomer.schemas.mistakes import Incompatibility, Path, Work
 from latecomer.schemas.protobuf.reading import is_map, local_name
 from latecomer.schemas.protobuf.schema import Schema, schema_file
+from latecomer.schemas.protobuf.words import TYPES, by_type
 
 
 class Rule(StrEnum):
@@ -38,31 +38,18 @@ class Rule(StrEnum):
     FIELD_MOVED_TO_EXISTING_ONEOF = "FIELD_MOVED_TO_EXISTING_ONEOF"
 
 
-GROUPS: Mapping[int, str] = {
-    **dict.fromkeys(
-        (
-            Field.TYPE_INT32,
-            Field.TYPE_INT64,
-            Field.TYPE_UINT32,
-            Field.TYPE_UINT64,
-            Field.TYPE_BOOL,
-            Field.TYPE_ENUM,
-        ),
-        "number",
-    ),
-    **dict.fromkeys((Field.TYPE_SINT32, Field.TYPE_SINT64), "signed number"),
-    **dict.fromkeys((Field.TYPE_FIXED32, Field.TYPE_SFIXED32), "number of four bytes"),
-    **dict.fromkeys((Field.TYPE_FIXED64, Field.TYPE_SFIXED64), "number of eight bytes"),
-    Field.TYPE_FLOAT: "float",
-    Field.TYPE_DOUBLE: "double",
-    **dict.fromkeys((Field.TYPE_STRING, Field.TYPE_BYTES), "text"),
-}
+GROUPS = by_type(
+    {
+        "number": "int32 int64 uint32 uint64 bool enum",
+        "signed number": "sint32 sint64",
+        "number of four bytes": "fixed32 sfixed32",
+        "number of eight bytes": "fixed64 sfixed64",
+        "float": "float",
+        "double": "double",
+        "text": "string bytes",
+    }
+)
 """Type → its group. The types of a group have the same encoding."""
-_TYPES = {
-    getattr(Field, name): name.removeprefix("TYPE_").lower()
-    for name in dir(Field)
-    if name.startswith("TYPE_")
-}
 _Pair = tuple[str, str]
 """The names of the reader's message and of the writer's."""
 OWN_NUMBER = "give the new type a number of its own"
@@ -168,9 +155,8 @@ class _Comparing:
             if old.GetOptions().map_entry:
                 continue
             if name not in reader:
-                self.add(
-                    (*path, name), Rule.MESSAGE_REMOVED, "the message is gone", f"keep the message {name}"
-                )
+                fix = f"keep the message {name}"
+                self.add((*path, name), Rule.MESSAGE_REMOVED, "the message is gone", fix)
             else:
                 self.reach(reader[name], old, (*path, name))
 
@@ -265,4 +251,4 @@ def shown_type(field: Any) -> str:
         key, value = (shown_type(_part(field, part)) for part in (1, 2))
         return f"map<{key}, {value}>"
     named = field.message_type or field.enum_type
-    return _TYPES[field.type] if named is None else str(named.name)
+    return TYPES[field.type] if named is None else str(named.name)

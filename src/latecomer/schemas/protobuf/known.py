@@ -41,19 +41,14 @@ _TYPES = {
     "quaternion": "message Quaternion { double x = 1; double y = 2; double z = 3; double w = 4; }",
     "timeofday": "message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }",
 }
+_META_OF = {"File": "file", "Message": "message", "Field": "field", "Enum": "enum", "EnumValue": "enum_value"}
 _META = (
     'import "google/protobuf/descriptor.proto"; message Meta { string doc = 1; map<string, string> params = 2; '
     "repeated string tags = 3; repeated Rule rules = 4; } "
     "message Rule { string name = 1; string doc = 2; string expr = 3; string sql = 4; }"
     + "".join(
         f" extend google.protobuf.{whose}Options {{ Meta {name}_meta = 1088; }}"
-        for whose, name in (
-            ("File", "file"),
-            ("Message", "message"),
-            ("Field", "field"),
-            ("Enum", "enum"),
-            ("EnumValue", "enum_value"),
-        )
+        for whose, name in _META_OF.items()
     )
 )
 _TEXTS = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.schemas.protobuf.tokens import escaped, mistake, text_of
-from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, whole_number
+from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, escaped, mistake, text_of, whole_number
 
 _OPTION_KINDS = {3: int, 4: int, 5: int, 8: bool, 9: str, 13: int, 14: str}
 _LONGEST_OF_64_BITS = 23
@@ -21,22 +20,14 @@ class OptionParser(Words):
         self.option_value(options)
         self.expect(";")
 
-    def options_of(self, made: Any) -> None:
+    def options_of(self, made: Any, *, of_field: bool = False) -> None:
+        """The options in square brackets, if there are any."""
         if not self.has("["):
             return
         while True:
-            self.option_value(made.options)
-            if not self.has(","):
-                break
-        self.expect("]")
-
-    def field_options(self, made: Any) -> None:
-        if not self.has("["):
-            return
-        while True:
-            if self.has("default", "="):
+            if of_field and self.has("default", "="):
                 self.default(made)
-            elif self.has("json_name", "="):
+            elif of_field and self.has("json_name", "="):
                 made.json_name = self.string()
             else:
                 self.option_value(made.options)
@@ -46,9 +37,8 @@ class OptionParser(Words):
 
     def default(self, made: Any) -> None:
         if self.is_proto3 or made.label == LABELS["repeated"]:
-            raise mistake(
-                self.next.line, f"{made.name} has a default", "leave it out: only proto2 has defaults"
-            )
+            fix = "leave it out: only proto2 has defaults"
+            raise mistake(self.next.line, f"{made.name} has a default", fix)
         if self.next.kind == "text" and made.type == SCALARS["bytes"]:
             made.default_value = escaped(self.text_bytes())
         elif self.next.kind == "text":
@@ -92,9 +82,8 @@ class OptionParser(Words):
             else:
                 setattr(options, known.name, text_of(value) if value.kind == "text" else kind(value.text))
         except (KeyError, ValueError, TypeError):
-            raise mistake(
-                line, f"{value.text[:40]} is no value of {known.name}", "correct the option"
-            ) from None
+            message = f"{value.text[:40]} is no value of {known.name}"
+            raise mistake(line, message, "correct the option") from None
 
     def kept_value(self, option: Any) -> None:
         if self.next.text == "{" and self.next.kind == "sign":

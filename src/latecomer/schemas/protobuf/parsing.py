@@ -10,8 +10,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as described
 
 from latecomer.schemas.protobuf.option_parsing import OptionParser
-from latecomer.schemas.protobuf.tokens import mistake
-from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS
+from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS, mistake
 
 LARGEST_NUMBER = 2**29 - 1
 _MOST = "max"
@@ -125,9 +124,8 @@ class _Parser(OptionParser):
 
         self.within(inside)
         if len(made.field) == before:
-            raise mistake(
-                line, f"{made.oneof_decl[index].name} has no fields", "give it one, or leave it out"
-            )
+            name = made.oneof_decl[index].name
+            raise mistake(line, f"{name} has no fields", "give it one, or leave it out")
 
     def extend(self, fields: Any, messages: Any) -> None:
         self.take()
@@ -173,18 +171,15 @@ class _Parser(OptionParser):
         """The name of a field, its number and its options."""
         made.name = self.name()
         self.field_number(made)
-        self.field_options(made)
+        self.options_of(made, of_field=True)
         self.expect(";")
 
     def field_number(self, made: Any) -> None:
         self.expect("=")
         line, number = self.next.line, self.number()
         if not 1 <= number <= LARGEST_NUMBER or 19_000 <= number <= 19_999:
-            raise mistake(
-                line,
-                f"{number} is no number of a field",
-                f"write one from 1 to {LARGEST_NUMBER}, but for 19000 to 19999",
-            )
+            fix = f"write one from 1 to {LARGEST_NUMBER}, but for 19000 to 19999"
+            raise mistake(line, f"{number} is no number of a field", fix)
         made.number = number
 
     def group(self, made: Any, messages: Any) -> None:
@@ -194,7 +189,7 @@ class _Parser(OptionParser):
             raise mistake(line, f"the group {name} cannot be", "write a message, and a field of its type")
         made.name, made.type, made.type_name = name.lower(), _GROUP, name
         self.field_number(made)
-        self.field_options(made)
+        self.options_of(made, of_field=True)
         self.body(messages.add(name=name))
 
     def map(self, made: Any, messages: Any) -> None:
@@ -202,9 +197,8 @@ class _Parser(OptionParser):
         self.expect("<")
         line, key = self.next.line, self.name()
         if key not in KEYS:
-            raise mistake(
-                line, f"the key of a map is {key[:40]}", "write string, bool or a type of whole numbers"
-            )
+            fix = "write string, bool or a type of whole numbers"
+            raise mistake(line, f"the key of a map is {key[:40]}", fix)
         self.expect(",")
         value = self.full_name()
         self.expect(">")

@@ -13,35 +13,28 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor as Field
-
 from latecomer.errors import did_you_mean
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.schema import Schema, schema_file
+from latecomer.schemas.protobuf.words import by_type
 
 MOST_COLUMNS = 2_000
 _MOST_STEPS = 20_000
 TEXT = "string"
-COLUMN_TYPES = {
-    Field.TYPE_INT32: "int",
-    Field.TYPE_SINT32: "int",
-    Field.TYPE_SFIXED32: "int",
-    Field.TYPE_UINT32: "bigint",
-    Field.TYPE_FIXED32: "bigint",
-    Field.TYPE_INT64: "bigint",
-    Field.TYPE_SINT64: "bigint",
-    Field.TYPE_SFIXED64: "bigint",
-    Field.TYPE_UINT64: "decimal(20,0)",
-    Field.TYPE_FIXED64: "decimal(20,0)",
-    Field.TYPE_FLOAT: "float",
-    Field.TYPE_DOUBLE: "double",
-    Field.TYPE_BOOL: "boolean",
-    Field.TYPE_STRING: TEXT,
-    Field.TYPE_BYTES: "binary",
-    Field.TYPE_ENUM: TEXT,
-}
+COLUMN_TYPES = by_type(
+    {
+        "int": "int32 sint32 sfixed32",
+        "bigint": "uint32 fixed32 int64 sint64 sfixed64",
+        "decimal(20,0)": "uint64 fixed64",
+        "float": "float",
+        "double": "double",
+        "boolean": "bool",
+        TEXT: "string enum",
+        "binary": "bytes",
+    }
+)
 _PROTOBUF = "google.protobuf."
 TIMESTAMP, DURATION = f"{_PROTOBUF}Timestamp", f"{_PROTOBUF}Duration"
 WRAPPERS = frozenset(
@@ -94,9 +87,8 @@ def reading(schema: Schema, name: str | None = None) -> Reading:
     message = message_of(schema, name)
     values = dict(islice(columns_of(message), MOST_COLUMNS + 1))
     if not values:
-        raise SchemaError(
-            (message.name,), "has no field that could be a column", "name a message with fields"
-        )
+        fix = "name a message with fields"
+        raise SchemaError((message.name,), "has no field that could be a column", fix)
     if len(values) > MOST_COLUMNS:
         fix = "name a message with fewer fields"
         raise SchemaError((message.name,), f"has more than {MOST_COLUMNS} fields, nested ones included", fix)

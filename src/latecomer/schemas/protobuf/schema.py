@@ -22,7 +22,7 @@ from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.known import KNOWN, known_file
 from latecomer.schemas.protobuf.options import name_options
 from latecomer.schemas.protobuf.parsing import parse_file
-from latecomer.schemas.protobuf.tokens import LONGEST_TEXT
+from latecomer.schemas.protobuf.words import LONGEST_TEXT
 from latecomer.schemas.protobuf.writing import file_text
 
 ROOT = "latecomer-root.proto"
@@ -75,9 +75,8 @@ def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> S
     except (TypeError, UnicodeError, SchemaError):  # text that is not UTF-8 comes as bytes
         is_same = False
     if not is_same:
-        raise SchemaError(
-            (), "is a description that cannot be written as .proto text", "compile it with protoc"
-        )
+        message = "is a description that cannot be written as .proto text"
+        raise SchemaError((), message, "compile it with protoc")
     return schema
 
 
@@ -86,9 +85,8 @@ def _schema(file: Any, text: str, references: Mapping[str, Schema]) -> Schema:
     file.ClearField("source_code_info")
     for name in file.dependency:
         if name not in references and name not in KNOWN:
-            raise SchemaError(
-                ("import", name), "is in no reference", f"add the reference {name} to its subject and version"
-            )
+            fix = f"add the reference {name} to its subject and version"
+            raise SchemaError(("import", name), "is in no reference", fix)
     used = tuple((name, references[name]) for name in sorted(set(file.dependency)) if name in references)
     if not (
         file.message_type or file.enum_type or file.extension or file.service or file.HasField("options")
@@ -121,37 +119,23 @@ def schema_file(schema: Schema) -> Any:
 
 
 def _add(pool: Any, name: str, schema: Schema, added: dict[str, bytes]) -> None:
+    """Add a file to a pool, after the files that it imports. `added` has those that are there, by name."""
     file = schema.described
     file.name = name
     references = dict(schema.references)
     for each in file.dependency:
-        if each in references and added.get(each, references[each].file) != references[each].file:
+        imported = references.get(each) or Schema("", known_file(each))
+        if each in references and added.get(each, imported.file) != imported.file:
             fix = "refer to one version of it everywhere"
             raise SchemaError(("import", each), "is not the same file as in another import", fix)
         if each in added:
             continue
         if len(added) >= MOST_FILES:
             raise SchemaError(("import", each), f"more than {MOST_FILES} files are imported", "import fewer")
-        if each in references:
-            added[each] = references[each].file
-            _add(pool, each, references[each], added)
-        else:
-            added[each] = known_file(each)
-            _add_known(pool, each, added)
-    _build(pool, file.SerializeToString())
-
-
-def _add_known(pool: Any, name: str, added: dict[str, bytes]) -> None:
-    for each in described.FileDescriptorProto.FromString(known_file(name)).dependency:
-        if each not in added:
-            added[each] = known_file(each)
-            _add_known(pool, each, added)
-    pool.AddSerializedFile(known_file(name))
-
-
-def _build(pool: Any, file: bytes) -> None:
+        added[each] = imported.file
+        _add(pool, each, imported, added)
     try:
-        pool.AddSerializedFile(file)
+        pool.AddSerializedFile(file.SerializeToString())
     except (TypeError, DecodeError, UnicodeDecodeError) as error:
         why = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
         raise SchemaError((), why.replace(ROOT, "it")[:300], "correct that") from None

@@ -9,14 +9,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
 
-from latecomer.schemas.protobuf.tokens import escaped, tokens
+from latecomer.schemas.protobuf.words import TYPES, escaped, tokens
 
 _FIELD = described.FieldDescriptorProto
-_SCALARS = {
-    number: name.removeprefix("TYPE_").lower()
-    for name, number in _FIELD.Type.items()
-    if name not in ("TYPE_MESSAGE", "TYPE_ENUM", "TYPE_GROUP")
-}
 _LABELS = {_FIELD.LABEL_REQUIRED: "required ", _FIELD.LABEL_REPEATED: "repeated "}
 _IN = "  "
 Lines = Iterator[str]
@@ -118,7 +113,7 @@ def _field(field: Any, unlabelled: bool, entries: dict[str, Any], nested: dict[s
 
 
 def _type(field: Any) -> str:
-    return str(field.type_name or _SCALARS[field.type])
+    return str(field.type_name or TYPES[field.type])
 
 
 def _default(field: Any) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import without_secrets
 from latecomer.schemas.mistakes import Path, Step, shown_value, written_path
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,34 +29,27 @@ class Answer:
 
     def __getitem__(self, name: str) -> Answer:
         """A field of an object; null where the object has no such field."""
-        if not isinstance(self.value, dict):
-            self.refuse("an object")
-        return self._inner(name, self.value.get(name))
+        return self._inner(name, self.fields().get(name))
 
     def whole_number(self) -> int:
-        if type(self.value) is not int:
-            self.refuse("a whole number")
-        return int(self.value)
+        return self._as(int, "a whole number")
 
     def text(self) -> str:
-        if not isinstance(self.value, str):
-            self.refuse("text")
-        return str(self.value)
+        return self._as(str, "text")
 
     def flag(self) -> bool:
-        if not isinstance(self.value, bool):
-            self.refuse("true or false")
-        return bool(self.value)
+        return self._as(bool, "true or false")
 
     def items(self) -> list[Answer]:
-        if not isinstance(self.value, list):
-            self.refuse("a list")
-        return [self._inner(index, each) for index, each in enumerate(self.value)]
+        return [self._inner(index, each) for index, each in enumerate(self._as(list, "a list"))]
 
     def fields(self) -> dict[str, Any]:
-        if not isinstance(self.value, dict):
-            self.refuse("an object")
-        return dict(self.value)
+        return self._as(dict, "an object")
+
+    def _as(self, kind: type[T], wanted: str) -> T:
+        if type(self.value) is not kind:
+            self.refuse(wanted)
+        return self.value
 
     def refuse(self, wanted: str) -> NoReturn:
         """Raise the error that names this value and its place."""

@@ -85,12 +85,12 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
         except RegistryError as error:  # the database failed, not the request
             LOG.warning("%s %s: %s", route.method, route.path, error)
             status = 503 if route.path == "/health" else 500
-            return _refusal(request, Refused(status, error.code or 50001, _FAILED))
+            return _refusal(request, Refused(error.code or 50001, _FAILED, status=status))
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:
             LOG.warning("%s %s: %s", route.method, route.path, type(error).__name__, exc_info=True)
-            return _refusal(request, Refused(500, 500, _FAULT))
+            return _refusal(request, Refused(500, _FAULT))
         text = answer if route.as_it_is else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         return _answer(request, 200, text.encode())
 
@@ -119,7 +119,7 @@ async def _body(request: Request, shape: type[Body]) -> Body:
                 if len(raw) > LARGEST_BODY:
                     raise body_too_large()
     except TimeoutError:
-        raise Refused(408, 408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
+        raise Refused(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
     body: Body = await run_in_threadpool(read_body, bytes(raw), shape)
     return body
 
@@ -129,7 +129,7 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
         404: "There is no such path in this registry.",
         405: "This path does not take that method.",
     }
-    refusal = Refused(error.status_code, error.status_code, words.get(error.status_code, "Refused."))
+    refusal = Refused(error.status_code, words.get(error.status_code, "Refused."))
     response = _refusal(request, refusal)
     if error.headers and "Allow" in error.headers:
         response.headers["Allow"] = error.headers["Allow"]

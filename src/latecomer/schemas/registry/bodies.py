@@ -10,24 +10,17 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from latecomer.schemas.avro import SchemaError, written_path
+from latecomer.schemas import SchemaError, written_path
 from latecomer.schemas.json_input import read_json
 from latecomer.schemas.migrations import Rules
 from latecomer.schemas.mistakes import shown_value
+from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.contracts import merged_metadata, merged_rules
 from latecomer.schemas.registry.migrating import MOST_CONSUMERS, Change, phase_of
 from latecomer.schemas.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
 from latecomer.schemas.registry.policy import level_of, policy_of
 from latecomer.schemas.registry.records import Definition, Reference
-from latecomer.schemas.registry.refusals import (
-    Refused,
-    empty_schema,
-    invalid_level,
-    invalid_rules,
-    invalid_schema,
-    too_large,
-    unusable,
-)
+from latecomer.schemas.registry.refusals import Refused
 
 MEDIA = (
     "application/vnd.schemaregistry.v1+json",
@@ -57,7 +50,7 @@ class ReferenceBody(Body):
 
     def reference(self) -> Reference:
         if self.version != LATEST and not 1 <= self.version <= LARGEST:
-            raise invalid_schema(
+            raise refusals.invalid_schema(
                 f"references.{self.name}: {self.version} is no version; write a number from 1 on, or -1 for the latest"
             )
         return Reference(self.name, subject_of(self.subject), self.version)
@@ -104,9 +97,11 @@ class RuleSetBody(Body):
         for rules in (self.migration, self.domain, self.encoding):
             names = [each.name for each in rules or ()]
             if None in names or "" in names:
-                raise invalid_rules("a rule has no name; give it one")
+                raise refusals.invalid_rules("a rule has no name; give it one")
             if twice := next((name for name in names if names.count(name) > 1), None):
-                raise invalid_rules(f"two rules are called {twice[:60]!r}; give each a name of its own")
+                raise refusals.invalid_rules(
+                    f"two rules are called {twice[:60]!r}; give each a name of its own"
+                )
         return merged_rules(self.model_dump(exclude_none=True, by_alias=True)) or {}
 
 
@@ -123,7 +118,7 @@ class SchemaBody(Body):
 
     def definition(self) -> Definition:
         if self.text is None or not self.text.strip():
-            raise empty_schema()
+            raise refusals.empty_schema()
         return self.new_definition()
 
     def new_definition(self) -> Definition:
@@ -165,7 +160,7 @@ class ConfigBody(Body):
     def change(self) -> dict[str, Any]:
         levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
         if len(levels) > 1:
-            raise invalid_level(
+            raise refusals.invalid_level(
                 "compatibility and compatibilityLevel have different values; write one of them"
             )
         change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
@@ -256,7 +251,7 @@ class MigrationBody(Body):
 
     def change(self) -> Change:
         if self.measured is not None and self.measured.drifted > self.measured.events:
-            raise unusable("measured: more events drift than there are; see how they were counted")
+            raise refusals.unusable("measured: more events drift than there are; see how they were counted")
         return Change(
             self.revision,
             subject_of(self.subject),
@@ -280,7 +275,9 @@ def _number(name: str, value: int | None, nothing: tuple[int | None, ...]) -> in
     if value in nothing:
         return None
     if value is None or not 1 <= value <= LARGEST:
-        raise unusable(f"{name}: {value} is none; write a whole number from 1 to {LARGEST}, or leave it out")
+        raise refusals.unusable(
+            f"{name}: {value} is none; write a whole number from 1 to {LARGEST}, or leave it out"
+        )
     return value
 
 
@@ -294,17 +291,17 @@ def require_json(headers: Mapping[str, str]) -> None:
     kind, _, settings = headers.get("content-type", "").lower().partition(";")
     name, _, charset = settings.strip().partition("=")
     if kind.strip() not in MEDIA:
-        raise Refused(415, 415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
+        raise Refused(415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
     if name.strip() == "charset" and charset.strip().strip('"') not in _UTF8:
-        raise Refused(415, 415, f"The charset is {charset[:40]!r}; send UTF-8.")
+        raise Refused(415, f"The charset is {charset[:40]!r}; send UTF-8.")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, 415, "The body is compressed; send it as it is.")
+        raise Refused(415, "The body is compressed; send it as it is.")
     if (length := headers.get("content-length", "")).isdecimal() and int(length[:20]) > LARGEST_BODY:
         raise body_too_large()
 
 
 def body_too_large() -> Refused:
-    return too_large(f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
+    return refusals.too_large(f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
 
 
 def read_body(raw: bytes, shape: type[B]) -> B:
@@ -312,16 +309,16 @@ def read_body(raw: bytes, shape: type[B]) -> B:
     try:
         value = read_json(raw.decode(), LARGEST_BODY)
     except UnicodeDecodeError as error:
-        raise Refused(400, 400, f"The body is not UTF-8, from byte {error.start} on.") from None
+        raise Refused(400, f"The body is not UTF-8, from byte {error.start} on.") from None
     except SchemaError as error:
         place = written_path(error.path) if error.path else "the body"
-        raise Refused(400, 400, f"{place}: {error.message}; {error.fix}") from None
+        raise Refused(400, f"{place}: {error.message}; {error.fix}") from None
     if not isinstance(value, dict):
-        raise unusable("the body is no JSON object; write {…}")
+        raise refusals.unusable("the body is no JSON object; write {…}")
     known = [field.alias or name for name, field in shape.model_fields.items()]
     for key in value:
         if key not in known and value[key] not in _NOTHING:
-            raise unusable(
+            raise refusals.unusable(
                 f"{key[:60]!r} is not supported by this registry; leave it out. Known are {', '.join(known)}."
             )
     try:
@@ -329,7 +326,7 @@ def read_body(raw: bytes, shape: type[B]) -> B:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         message = first["msg"]
-        raise unusable(
+        raise refusals.unusable(
             f"{written_path(first['loc'])}: {message[:1].lower()}{message[1:]}{_fix(first)}"
         ) from None
 

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote
 
 from latecomer.errors import RegistryError
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.registry import policy
 from latecomer.schemas.registry.client import Client
+from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
 from latecomer.schemas.registry.names import Naming, subject_of
-from latecomer.schemas.registry.records import Definition, Deleted, Version
+from latecomer.schemas.registry.records import Definition, Deleted
 
 LARGEST_FILE = 4 * 2**20
-
-
-class History(Protocol):
-    """A registry whose versions can be read, such as `Registry` and `Client`."""
-
-    def subjects(self, prefix: str = "", deleted: Deleted = ...) -> list[str]: ...
-
-    def versions(self, subject: str, deleted: Deleted = ...) -> list[int]: ...
-
-    def version(self, subject: str, which: int = ..., deleted: Deleted = ...) -> Version: ...
-
-    def parsed(self, version: Version) -> Parsed: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +30,7 @@ class WouldRefuse:
 
 
 def dry_run(
-    registry: History, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
+    registry: Registry | Client, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
 ) -> Iterator[WouldRefuse]:
     """The versions that a level would have refused. Deleted versions count: data may have been written with them."""
     for subject in registry.subjects(prefix, Deleted.INCLUDED):
@@ -98,14 +86,14 @@ def check_folder(folder: Path, client: Client) -> Checked:
     counts = {"registered": 0, "new version": 0, "new subject": 0}
     for file in files:
         if file.path in schemas:
-            effect, texts = _held_against(file.subject, schemas[file.path], naming, client)
+            effect, texts = _effect_of(file.subject, schemas[file.path], naming, client)
             problems += [Problem(file.path, file.subject, text) for text in texts]
             if not texts:
                 counts[effect] += 1
     return Checked(tuple(sorted(problems, key=str)), *counts.values())
 
 
-def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
+def _effect_of(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
     """The effect of registering a schema, and why it would be refused."""
     numbers = client.versions(subject)
     if not numbers:

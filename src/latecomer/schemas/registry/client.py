@@ -30,7 +30,7 @@ from latecomer.schemas.registry.migrating import Change
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.policy import policy_of
 from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference, Version
-from latecomer.schemas.registry.refusals import NO_LEVEL, NO_SCHEMA, NO_SUBJECT
+from latecomer.schemas.registry.refusals import NO_LEVEL, NO_SUBJECT
 
 SECONDS = 10.0
 LARGEST_ANSWER = 32 * 2**20
@@ -174,16 +174,6 @@ class Client:
         query = {"normalize": "true"} if normalize else {}
         answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", query, schema.body())
         return answer["id"].whole_number()
-
-    def look_up(self, subject: str, schema: Definition) -> int | None:
-        """The version of a subject with this schema; None if there is none."""
-        try:
-            answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", {}, schema.body())
-        except RegistryError as error:
-            if error.code in (NO_SUBJECT, NO_SCHEMA):
-                return None
-            raise
-        return answer["version"].whole_number()
 
     def problems(self, subject: str, schema: Definition) -> list[str]:
         """Why a schema could not be registered under a subject; empty if it could."""
@@ -335,8 +325,8 @@ def _compatibility(answer: Answer) -> tuple[Level, Policy]:
 
 def _state(answer: Answer) -> State:
     try:
-        return State.of(answer.fields())
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return State.read(answer.fields())
+    except ValueError:
         answer.refuse("the state of a migration")
 
 

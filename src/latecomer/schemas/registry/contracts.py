@@ -48,10 +48,6 @@ def property_of(metadata: _Layer, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def has_properties(metadata: _Layer, wanted: Mapping[str, str]) -> bool:
-    return all(property_of(metadata, name) == value for name, value in wanted.items())
-
-
 def version_in(metadata: _Layer) -> int | None:
     """The version in metadata, if it is a number from 1."""
     written = property_of(metadata, VERSION) or ""

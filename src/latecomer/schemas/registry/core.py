@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from latecomer.errors import RegistryError
@@ -26,15 +26,26 @@ from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, utc_now
 
 _REMEMBERED = 500
 _READ = "read"
-_SELDOM = 60_000_000
+_NOTE_MICROS = 60_000_000
 """Microseconds in which repeated reads of a schema by a token are noted once."""
-_NOTE_AGAIN = 5_000_000
+_NOTE_AGAIN_MICROS = 5_000_000
 """Microseconds before a failed note is tried again: each try may wait for a lock."""
 
 
 def _read_place(subject: str | None, token: str) -> str:
     """The key of the setting for what a token has read of a subject."""
     return json.dumps([subject, token])
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A registration as it was requested. An empty text stands for the text of the latest version."""
+
+    subject: str
+    schema: Definition
+    normalize: bool = False
+    number: int | None = None
+    version: int | None = None
 
 
 class Registry(Questions, Settings):
@@ -62,47 +73,36 @@ class Registry(Questions, Settings):
         An empty text stands for the text of the latest version. `version` is the number that the new version must
         have, for compare-and-set. LATEST means the latest version, if it has this schema.
         """
+        asked = _Asked(subject, schema, normalize, number, version)
         with self._database.reading() as session:
-            existing = self._registered(session, subject, schema, number, version)
+            existing = self._existing(session, asked)
             if existing is not None:
                 return existing
         with self._database.writing() as session:
-            existing = self._registered(session, subject, schema, number, version)
-            if existing is not None:  # another request was faster
-                return existing
-            return self._register(session, actor, subject, schema, normalize, number, version)
+            return self._registered(session, actor, asked)
 
-    def _registered(
-        self, session: Session, subject: str, schema: Definition, number: int | None, version: int | None
-    ) -> Version | None:
+    def _registered(self, session: Session, actor: Actor, asked: _Asked) -> Version:
+        return self._existing(session, asked) or self._register(session, actor, asked)
+
+    def _existing(self, session: Session, asked: _Asked) -> Version | None:
         """The existing version of a subject with this schema, and with the id and version in the request."""
+        if not asked.schema.text:
+            return None
+        subject, number, version = asked.subject, asked.number, asked.version
+        sent = self._sent(session, subject, asked.schema)
         settings = self._settings(session, CONFIG, subject)
-        imports = self._mode(session, subject) is Mode.IMPORT
         adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
-        if not schema.text:
+        if adds and self._mode(session, subject) is not Mode.IMPORT:
             return None
-        sent = self._sent(session, subject, schema)
-        if adds and not imports:
-            return None
-        live_places = tables.places(session, Deleted.LEFT_OUT, subject)
-        for place in self._schemas.same(
-            session, subject, sent, live_places[-1:] if version == LATEST else live_places
-        ):
+        live = tables.places(session, Deleted.LEFT_OUT, subject)
+        for place in self._schemas.same(session, subject, sent, live[-1:] if version == LATEST else live):
             is_requested = version in (None, LATEST) or (number is not None and version == place.version)
             if is_requested and number in (None, place.id):
                 return tables.filled(session, place)
         return None
 
-    def _register(
-        self,
-        session: Session,
-        actor: Actor,
-        subject: str,
-        schema: Definition,
-        normalize: bool,
-        number: int | None,
-        version: int | None,
-    ) -> Version:
+    def _register(self, session: Session, actor: Actor, asked: _Asked) -> Version:
+        subject, schema, number, version = asked.subject, asked.schema, asked.number, asked.version
         mode = self._mode(session, subject)
         policy.require_registrable(mode, subject, number)
         every = tables.places(session, Deleted.INCLUDED, subject)
@@ -111,7 +111,7 @@ class Registry(Questions, Settings):
             raise problem
         following = every[-1].version + 1 if every else 1
         if mode is not Mode.IMPORT:
-            schema = self._completed(session, subject, schema, live, following, version)
+            schema = self._completed(session, asked, live, following)
         elif not schema.text:
             raise refusals.empty_schema()
         new = self._sent(session, subject, schema)
@@ -119,11 +119,11 @@ class Registry(Questions, Settings):
         if mode is not Mode.IMPORT:  # an imported schema stays as it is
             if version is None and (same := self._schemas.same(session, subject, new, live)):
                 return tables.filled(session, same[0])
-            self._require_valid(session, subject, new, normalize)
+            self._require_valid(session, subject, new, asked.normalize)
             self._require_compatible(session, subject, new, live)
             if version not in (None, LATEST, following):
                 raise refusals.not_the_next_version(version or 0, following)
-            if self._normalizes(session, subject, normalize):
+            if self._normalizes(session, subject, asked.normalize):
                 kept = replace(kept, text=new.parsed.normalized)
         given = following if version is None or version == LATEST else version
         if given > LARGEST:
@@ -135,11 +135,6 @@ class Registry(Questions, Settings):
         if was is not None:
             _make_room(session, was, place.id)
         tables.keep_schema(session, place.id, new.identity, kept)
-        return self._added(session, actor, place, was, kept)
-
-    def _added(
-        self, session: Session, actor: Actor, place: Place, was: Place | None, kept: Definition
-    ) -> Version:
         tables.add_version(session, place)
         before = None if was is None else {"id": was.id, "deleted": was.deleted}
         after = {"version": place.version, "id": place.id, "schemaType": kept.type}
@@ -147,27 +142,22 @@ class Registry(Questions, Settings):
         return tables.filled(session, place)
 
     def _completed(
-        self,
-        session: Session,
-        subject: str,
-        schema: Definition,
-        live: Sequence[Place],
-        following: int,
-        version: int | None,
+        self, session: Session, asked: _Asked, live: Sequence[Place], following: int
     ) -> Definition:
         """A schema, completed from the version before it and from the settings."""
+        schema = asked.schema
         before = tables.definition(session, live[-1].id) if live else None
         if not schema.text:
             if before is None:
                 raise refusals.empty_schema()
             schema = replace(schema, text=before.text, type=before.type, references=before.references)
-        settings = self._settings(session, CONFIG, subject)
+        settings = self._settings(session, CONFIG, asked.subject)
         first, last, first_rules, last_rules = (policy.in_force(each, *settings) for each in policy.LAYERS)
         own, rules = schema.metadata, schema.rules
         if before is not None:
             own, rules = before.metadata if own is None else own, before.rules if rules is None else rules
         metadata = contracts.merged_metadata(first, own, last)
-        if version is not None or contracts.property_of(metadata, contracts.VERSION) is not None:
+        if asked.version is not None or contracts.property_of(metadata, contracts.VERSION) is not None:
             metadata = contracts.with_version(metadata, following)
         return replace(
             schema, metadata=metadata, rules=contracts.merged_rules(first_rules, rules, last_rules)
@@ -255,7 +245,7 @@ class Registry(Questions, Settings):
                 consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
                 for consumer in migrating.consumers_of(state)
             }
-            reads = {consumer: Read.of(read) for consumer, read in stored.items() if read is not None}
+            reads = {consumer: Read.read(read) for consumer, read in stored.items() if read is not None}
             return replace(state, reads=reads)
 
     def note_read(self, actor: Actor, number: int) -> None:
@@ -263,7 +253,7 @@ class Registry(Questions, Settings):
         error does not fail the read."""
         at = self._micros()
         before = self._noted.get((actor.name, number))
-        if before is not None and at - before < _SELDOM:
+        if before is not None and at - before < _NOTE_MICROS:
             return
         self._noted.put((actor.name, number), at)
         try:
@@ -272,7 +262,7 @@ class Registry(Questions, Settings):
                     read = Read(at, number).body()
                     tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
         except RegistryError:
-            self._noted.put((actor.name, number), self._micros() - _SELDOM + _NOTE_AGAIN)
+            self._noted.put((actor.name, number), self._micros() - _NOTE_MICROS + _NOTE_AGAIN_MICROS)
 
     def _micros(self) -> int:
         return to_micros(datetime.fromisoformat(self._clock()))
@@ -283,22 +273,21 @@ class Registry(Questions, Settings):
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             migrating.require_possible(before, change)
-            at = self._clock()
+            now = self._micros()
             latest = _latest_text(session, change.subject) if change.schema is not None else None
-            migrating.require_due(before, change, at, latest)
+            migrating.require_due(before, change, now, latest)
             policy.require_writable(self._mode(session, change.subject), change.subject)
             version = None
             if change.schema is not None:
-                version = self._register_again(session, actor, change.subject, change.schema)
+                version = self._registered(session, actor, _Asked(change.subject, change.schema)).version
             self._withdraw(session, actor, change.subject, migrating.withdrawn_version(before, change))
-            after = migrating.keep(session, migrating.changed(before, change, version, at))
-            if after.phase != before.phase:
-                words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+            after = migrating.keep(session, migrating.changed(before, change, version, now))
+            moves = after.phase != before.phase
+            if moves or after.rules != before.rules:
+                way = f"{migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+                words = f"migrate {way}" if moves else "migrate with other rules"
                 accounts = migrating.account(before), migrating.account(after)
                 self._audit(session, actor, words, change.subject, version, *accounts)
-            elif after.rules != before.rules:
-                accounts = migrating.account(before), migrating.account(after)
-                self._audit(session, actor, "migrate with other rules", change.subject, None, *accounts)
             return after
 
     def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
@@ -308,7 +297,7 @@ class Registry(Questions, Settings):
             if before.phase is None:
                 raise refusals.no_migration(name)
             policy.require_writable(self._mode(session, before.subject), before.subject)
-            seen = migrating.with_seen(before, consumer, reader, self._clock())
+            seen = migrating.with_seen(before, consumer, reader, self._micros())
             was, now = before.seen.get(consumer), seen.seen[consumer]
             is_news = was is None or was.reader != now.reader
             after = migrating.keep(session, seen, is_news=is_news)
@@ -316,12 +305,6 @@ class Registry(Questions, Settings):
                 bodies = None if was is None else was.body(), now.body()
                 self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *bodies)
             return after
-
-    def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
-        existing = self._registered(session, subject, schema, None, None)
-        if existing is None:
-            existing = self._register(session, actor, subject, schema, False, None, None)
-        return existing.version
 
     def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
         """Delete a version, not permanently, unless it is deleted already."""
@@ -332,7 +315,7 @@ class Registry(Questions, Settings):
 def _latest_text(session: Session, subject: str) -> str | None:
     """The text of the latest schema of a subject, if it has one."""
     every = tables.places(session, Deleted.LEFT_OUT, subject)
-    schema = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
+    schema = tables.definition(session, every[-1].id) if every else None
     return None if schema is None else schema.text
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from latecomer.errors import RegistryError
 
 Row = tuple[Any, ...]
-FORMAT = 3
-"""The format of the tables. Earlier ones are migrated; later ones are refused."""
 
 
 class StorageError(RegistryError):
@@ -20,12 +19,17 @@ class StorageError(RegistryError):
         super().__init__(message, 50001)
 
 
-class Session(Protocol):
+@dataclass(frozen=True)
+class Session:
     """A transaction. Values replace the question marks of a statement."""
 
-    def rows(self, sql: str, *values: Any) -> list[Row]: ...
+    execute: Callable[[str, tuple[Any, ...]], Any]
 
-    def run(self, sql: str, *values: Any) -> None: ...
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        return list(self.execute(sql, values).fetchall())
+
+    def run(self, sql: str, *values: Any) -> None:
+        self.execute(sql, values)
 
 
 class Database(Protocol):
@@ -43,19 +47,3 @@ class Database(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-TO_FORMAT_3 = (
-    "ALTER TABLE registry_schemas ADD COLUMN contract TEXT",
-    "UPDATE registry_format SET version = 3",
-)
-"""From format 2 to 3: a schema may have metadata and rules."""
-
-
-def require_format(rows: Sequence[Row], shown: str) -> None:
-    """Refuse tables of a later version."""
-    if rows and rows[0][0] > FORMAT:
-        raise RegistryError(
-            f"{shown} was written by a later version of latecomer (format {rows[0][0]}; this version reads up to "
-            f"format {FORMAT}); install the later version"
-        )

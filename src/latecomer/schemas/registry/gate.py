@@ -46,10 +46,10 @@ class Gate:
         rest = _Rest(receive, send, waits="expect" in headers)
         try:
             if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > LARGEST_HEAD:
-                raise Refused(431, 431, f"The headers have more than {LARGEST_HEAD} bytes.")
+                raise Refused(431, f"The headers have more than {LARGEST_HEAD} bytes.")
             if "transfer-encoding" in headers and "content-length" in headers:
                 # A proxy and this server could disagree on where the body ends and the next request begins.
-                raise Refused(400, 400, "The body has two lengths; send Content-Length or Transfer-Encoding.")
+                raise Refused(400, "The body has two lengths; send Content-Length or Transfer-Encoding.")
             scope["path"] = _raw_path(scope)
             scope["latecomer.answer"] = answer_kind(headers.get("accept"))
             scope["latecomer.actor"], scope["latecomer.scope"] = self._let_in(scope, headers)
@@ -65,14 +65,14 @@ class Gate:
             if not _LOOPBACK.fullmatch(headers.get("host", "")):
                 # A web page can let its own host name resolve to this machine.
                 raise Refused(
-                    421, 421, "Without tokens this registry answers to localhost, 127.0.0.1 and [::1] alone."
+                    421, "Without tokens this registry answers to localhost, 127.0.0.1 and [::1] alone."
                 )
             return Actor(NOBODY, address), Scope.ADMIN
         if scope["path"] == HEALTH:
             return Actor(NOBODY, address), Scope.READ
         token = _token(self._tokens, headers.get("authorization", ""))
         if token is None:
-            raise Refused(401, 401, "Send a token that this registry knows: Authorization: Bearer TOKEN.")
+            raise Refused(401, "Send a token that this registry knows: Authorization: Bearer TOKEN.")
         return Actor(token.name, address), token.scope
 
 
@@ -109,9 +109,9 @@ def _raw_path(scope: Environment) -> str:
     """The path as it was sent, without a slash at its end. It is split before it is decoded: a name may contain %2F."""
     raw = bytes(scope.get("raw_path") or b"").partition(b"?")[0]
     if len(raw) + len(scope.get("query_string", b"")) > LONGEST_PATH:
-        raise Refused(414, 414, f"The path is longer than {LONGEST_PATH} bytes.")
+        raise Refused(414, f"The path is longer than {LONGEST_PATH} bytes.")
     if not raw.startswith(b"/") or not raw.isascii():
-        raise Refused(400, 400, "The path must begin with / and be percent-encoded.")
+        raise Refused(400, "The path must begin with / and be percent-encoded.")
     path = raw.decode("ascii")
     return path.removesuffix("/") if len(path) > 1 else path
 
@@ -123,11 +123,11 @@ def decoded(segment: str) -> str:
     'a/b'
     """
     if _ESCAPE.search(segment):
-        raise Refused(400, 400, "The path has a % without two hexadecimal digits after it; write it as %25.")
+        raise Refused(400, "The path has a % without two hexadecimal digits after it; write it as %25.")
     try:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
-        raise Refused(400, 400, "The path is not UTF-8 once it is decoded.") from None
+        raise Refused(400, "The path is not UTF-8 once it is decoded.") from None
 
 
 def _token(tokens: Tokens, authorization: str) -> Token | None:
@@ -168,7 +168,7 @@ def answer_kind(accept: str | None) -> str:
             return kind
     if any(kind in ("*/*", "application/*") for kind in wanted):
         return MEDIA[0]
-    raise Refused(406, 406, f"Answers are JSON; accept {' or '.join(MEDIA)}.")
+    raise Refused(406, f"Answers are JSON; accept {' or '.join(MEDIA)}.")
 
 
 def error_body(refusal: Refused) -> bytes:
@@ -176,7 +176,6 @@ def error_body(refusal: Refused) -> bytes:
 
 
 async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:
-    """Send a refusal as the answer."""
     body = error_body(refusal)
     headers = [
         (b"content-type", kind.encode()),

@@ -105,7 +105,6 @@ class Complaint:
 
 
 def require_kind(name: str) -> str:
-    """Refuse an unknown type of schema."""
     if name not in KINDS:
         raise invalid_schema(
             f"schemas of the type {name[:40]!r} are not supported; this registry takes {', '.join(sorted(KINDS))}"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from latecomer.errors import LatecomerError, did_you_mean
-from latecomer.model.durations import to_micros
 from latecomer.schemas.avro import parse_schema
 from latecomer.schemas.avro.types import Record
 from latecomer.schemas.migrations import Measured, Phase, Rules, Seen, State, reader_problems
@@ -54,7 +52,6 @@ def name_of(written: str) -> str:
 
 
 def phase_of(written: str | None) -> Phase | None:
-    """A phase as it is written in a body."""
     if written is None:
         return None
     if written not in list(Phase):
@@ -65,7 +62,7 @@ def phase_of(written: str | None) -> Phase | None:
 def state_of(session: Session, name: str) -> State:
     """The state of a migration. One that has not begun has the revision 0."""
     body = tables.setting(session, MIGRATION, name)
-    return State(name) if body is None else State.of(body)
+    return State(name) if body is None else State.read(body)
 
 
 def keep(session: Session, state: State, *, is_news: bool = True) -> State:
@@ -79,7 +76,6 @@ def require_possible(state: State, change: Change) -> None:
     """Refuse a change of an old revision, and one that skips a phase or does not fit the phase."""
     if change.revision != state.revision:
         raise Refused(
-            409,
             CONFLICT,
             f"Migration '{state.name}' was changed by somebody else: it has the revision {state.revision}, and not "
             f"{change.revision}. Look at it again, and then decide.",
@@ -105,7 +101,7 @@ def require_possible(state: State, change: Change) -> None:
         raise unusable("a measurement needs a step of its own, which stays in its phase")
 
 
-def require_due(state: State, change: Change, at: str, latest: str | None) -> None:
+def require_due(state: State, change: Change, now: int, latest: str | None) -> None:
     """Refuse to advance if the phase is too young, too many events drift, the file has changed, or a consumer was seen
     with a schema that needs the old shape. Going back is never refused. `latest` is the latest schema of the subject
     before contract."""
@@ -114,14 +110,14 @@ def require_due(state: State, change: Change, at: str, latest: str | None) -> No
     if is_back(state.phase, change.phase):
         return
     rules = Rules.read(state.rules)
-    reasons = waiting(state, rules, to_micros(datetime.fromisoformat(at)))
+    reasons = waiting(state, rules, now)
     if change.identity != state.identity:
         reasons.append("it has other fields or expressions than when it began")
     if change.phase is Phase.CONTRACT and change.schema is not None and latest is not None:
         reasons += _needed(state, rules, latest, change.schema.text)
     if reasons:
         raise Refused(
-            409, NOT_YET, f"Migration '{state.name}' cannot leave {state.phase} yet: {'; '.join(reasons)}."
+            NOT_YET, f"Migration '{state.name}' cannot leave {state.phase} yet: {'; '.join(reasons)}."
         )
 
 
@@ -153,9 +149,8 @@ def withdrawn_version(state: State, change: Change) -> int | None:
     return {Phase.EXPAND: state.expanded, Phase.CONTRACT: state.contracted}.get(state.phase or Phase.MIGRATE)
 
 
-def changed(state: State, change: Change, version: int | None, at: str) -> State:
+def changed(state: State, change: Change, version: int | None, now: int) -> State:
     """The state after a change. `version` is the version that was registered with it."""
-    now = to_micros(datetime.fromisoformat(at))
     measured = state.measured if change.measured is None else Measured(now, *change.measured)
     rules = state.rules if change.rules is None else change.rules.body()
     if state.phase is None and change.phase is not None and change.rules is None:
@@ -168,20 +163,15 @@ def changed(state: State, change: Change, version: int | None, at: str) -> State
     entered = {phase: at for phase, at in state.entered.items() if phase in reached}
     if change.phase is not None:
         entered[change.phase] = now
+    expanded = state.expanded if reached else None
     return replace(
         after,
         phase=change.phase,
         identity=change.identity if state.phase is None else state.identity,
         entered=entered,
-        expanded=version
-        if change.phase is Phase.EXPAND and version
-        else _kept(state.expanded, bool(reached)),
+        expanded=version if change.phase is Phase.EXPAND and version else expanded,
         contracted=version if change.phase is Phase.CONTRACT else None,
     )
-
-
-def _kept(version: int | None, still: bool) -> int | None:
-    return version if still else None
 
 
 def consumers_of(state: State) -> tuple[str, ...]:
@@ -189,7 +179,7 @@ def consumers_of(state: State) -> tuple[str, ...]:
     return () if state.phase is None else Rules.read(state.rules).consumers
 
 
-def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
+def with_seen(state: State, consumer: str, reader: str, now: int) -> State:
     """The state after a consumer was seen with a schema."""
     if not consumer.strip() or len(consumer) > 300:
         raise unusable(
@@ -201,8 +191,7 @@ def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
         parse_schema(reader)
     except LatecomerError as error:
         raise invalid_schema(str(error)) from None
-    consumer_seen = Seen(to_micros(datetime.fromisoformat(at)), json.dumps(json.loads(reader)))
-    return replace(state, seen={**state.seen, consumer: consumer_seen})
+    return replace(state, seen={**state.seen, consumer: Seen(now, json.dumps(json.loads(reader)))})
 
 
 def shown(phase: Phase | None) -> str:
@@ -211,12 +200,6 @@ def shown(phase: Phase | None) -> str:
 
 def account(state: State) -> dict[str, object]:
     """A state as the audit stores it."""
-    return {
-        "migration": state.name,
-        "revision": state.revision,
-        "phase": None if state.phase is None else str(state.phase),
-        "expanded": state.expanded,
-        "contracted": state.contracted,
-        "measured": None if state.measured is None else state.measured.body(),
-        "rules": state.rules,
-    }
+    body = state.body()
+    kept = ("revision", "phase", "expanded", "contracted", "measured", "rules")
+    return {"migration": state.name, **{name: body[name] for name in kept}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import unicodedata
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
@@ -128,15 +130,4 @@ def fits(name: str, pattern: str) -> bool:
     >>> fits("payments.orders-value", "payments.*-value"), fits("payments.orders", "orders*")
     (True, False)
     """
-    first, *rest = pattern.split("*")
-    if not rest:
-        return name == pattern
-    if not name.startswith(first):
-        return False
-    place, (*middle, last) = len(first), rest
-    for part in middle:
-        at = name.find(part, place)
-        if at < 0:
-            return False
-        place = at + len(part)
-    return name.endswith(last) and len(name) - len(last) >= place
+    return fnmatchcase(name, "*".join(map(glob.escape, pattern.split("*"))))

@@ -26,12 +26,9 @@ def _about(registry: Registry, request: Request) -> Any:
 
 
 def _set_about(registry: Registry, request: Request) -> Any:
-    registry.set_about(request.actor, request.subject, request.body.value())
-    return registry.about(request.subject)
-
-
-def _unset_about(registry: Registry, request: Request) -> Any:
-    registry.set_about(request.actor, request.subject, None)
+    """Set the owner and metadata; remove them if the request has no body."""
+    body: AboutBody | None = request.body
+    registry.set_about(request.actor, request.subject, None if body is None else body.value())
     return registry.about(request.subject)
 
 
@@ -40,12 +37,9 @@ def _naming(registry: Registry, request: Request) -> Any:
 
 
 def _set_naming(registry: Registry, request: Request) -> Any:
-    registry.set_naming(request.actor, request.body.naming())
-    return registry.naming().body()
-
-
-def _unset_naming(registry: Registry, request: Request) -> Any:
-    registry.set_naming(request.actor, None)
+    """Set the naming rules; remove them if the request has no body."""
+    body: NamingBody | None = request.body
+    registry.set_naming(request.actor, None if body is None else body.naming())
     return registry.naming().body()
 
 
@@ -80,10 +74,10 @@ OWN_ROUTES = (
     Route("GET", HEALTH, R, _health, "see that the registry can read its database"),
     Route("GET", "/about/{subject}", R, _about, "read who owns a subject"),
     Route("PUT", "/about/{subject}", A, _set_about, "say who owns a subject", (), AboutBody),
-    Route("DELETE", "/about/{subject}", A, _unset_about, "forget who owns a subject"),
+    Route("DELETE", "/about/{subject}", A, _set_about, "forget who owns a subject"),
     Route("GET", "/naming", R, _naming, "read the naming rules"),
     Route("PUT", "/naming", A, _set_naming, "set the naming rules", (), NamingBody),
-    Route("DELETE", "/naming", A, _unset_naming, "remove the naming rules"),
+    Route("DELETE", "/naming", A, _set_naming, "remove the naming rules"),
     Route("GET", _MIGRATION, R, _migration, "read where a migration stands"),
     Route("PUT", _MIGRATION, W, _change_migration, "advance a migration or roll it back", (), MigrationBody),
     Route("POST", f"{_MIGRATION}/seen", W, _consumer_seen, "say that a consumer runs", (), SeenBody),

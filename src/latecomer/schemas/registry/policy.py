@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
 
 from latecomer.errors import did_you_mean
 from latecomer.model.counting import counted
 from latecomer.schemas import Level, Policy
+from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.kinds import Complaint
 from latecomer.schemas.registry.names import Naming, NamingRule
 from latecomer.schemas.registry.records import Mode
-from latecomer.schemas.registry.refusals import (
-    Refused,
-    incompatible,
-    invalid_level,
-    invalid_mode,
-    not_permitted,
-)
+from latecomer.schemas.registry.refusals import Refused
 
+E = TypeVar("E", bound=Enum)
 DEFAULT_LEVEL = Level.BACKWARD
 _MOST_COMPLAINTS = 20
 _REMOVED = "PROVEN"
@@ -31,20 +28,23 @@ _READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 def level_of(written: object) -> Level:
     """A level as it is written in a body or an option."""
-    if isinstance(written, str) and written.upper() in Level.__members__:
-        return Level[written.upper()]
-    fix = did_you_mean(str(written)[:40].upper(), Level.__members__)
-    raise invalid_level(f"{str(written)[:40]!r} is no compatibility level; {fix}")
+    return _member(Level, written, "no compatibility level", refusals.invalid_level)
 
 
 def policy_of(written: object) -> Policy:
     """A policy as it is written in a body or an option."""
-    if isinstance(written, str) and written.upper() in Policy.__members__:
-        return Policy[written.upper()]
-    fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
     if isinstance(written, str) and written.upper() == _REMOVED:
         fix = 'it was removed; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
-    raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
+        raise refusals.invalid_policy(f"{written!r} is none; {fix}")
+    return _member(Policy, written, "none", refusals.invalid_policy)
+
+
+def _member(kind: type[E], written: object, what: str, refusal: Callable[[str], Refused]) -> E:
+    """The member of an enum with a name, in upper or lower case."""
+    shown = str(written)[:40]
+    if isinstance(written, str) and written.upper() in kind.__members__:
+        return kind[written.upper()]
+    raise refusal(f"{shown!r} is {what}; {did_you_mean(shown.upper(), kind.__members__)}")
 
 
 class RulesInForce(NamedTuple):
@@ -86,7 +86,7 @@ def refused_registration(
     shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
     if len(complaints) > _MOST_COMPLAINTS:
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
-    return incompatible(
+    return refusals.incompatible(
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
         f"{counted(len(complaints), 'problem')} "
         f"under {level}: {'. '.join(shown)}. {whom_to_ask(subject, owner)}"
@@ -94,7 +94,6 @@ def refused_registration(
 
 
 def whom_to_ask(subject: str, owner: str | None) -> str:
-    """Whom to ask about a subject."""
     if owner is None:
         return f"'{subject}' has no owner on record; ask an admin of the registry."
     return f"Ask the owner of '{subject}': {owner}."
@@ -105,12 +104,9 @@ def whom_to_ask(subject: str, owner: str | None) -> str:
 
 def mode_of(written: object, subject: str | None) -> Mode:
     """A mode as it is written in a body."""
-    if not isinstance(written, str) or written.upper() not in Mode.__members__:
-        fix = did_you_mean(str(written)[:40].upper(), Mode.__members__)
-        raise invalid_mode(f"{str(written)[:40]!r} is no mode that this registry has; {fix}")
-    mode = Mode[written.upper()]
+    mode = _member(Mode, written, "no mode that this registry has", refusals.invalid_mode)
     if mode is Mode.READONLY_OVERRIDE and subject is not None:
-        raise invalid_mode(
+        raise refusals.invalid_mode(
             "READONLY_OVERRIDE is for the whole registry: it overrides the modes of subjects. Set READONLY for one."
         )
     return mode
@@ -127,19 +123,21 @@ def require_writable(mode: Mode, subject: str | None) -> None:
     """Refuse a change where only reading is allowed."""
     if mode in _READONLY:
         what = "The registry" if subject is None else f"Subject {subject}"
-        raise not_permitted(f"{what} is in read-only mode: nothing may be changed in the mode {mode}.")
+        raise refusals.not_permitted(
+            f"{what} is in read-only mode: nothing may be changed in the mode {mode}."
+        )
 
 
 def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
     """Refuse a registration that the mode does not allow. Requests have ids in IMPORT only."""
     require_writable(mode, subject)
     if mode is Mode.IMPORT and number is None:
-        raise not_permitted(
+        raise refusals.not_permitted(
             f"Subject {subject} is not in read-write mode: in the mode IMPORT a schema is registered with the id that "
             "it had elsewhere. Give an id, or set the mode READWRITE."
         )
     if mode is not Mode.IMPORT and number is not None:
-        raise not_permitted(
+        raise refusals.not_permitted(
             f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids. Leave id out, or set "
             "the mode IMPORT."
         )

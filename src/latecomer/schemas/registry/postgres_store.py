@@ -6,6 +6,7 @@ import queue
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from latecomer.config import postgres_server as server
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import redacted
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
+from latecomer.schemas.registry.databases import Session, StorageError
 
 FRESH_SECONDS = 1.0
 """A connection that was idle for longer is tested before use."""
@@ -24,21 +25,6 @@ _DURABLE = (
 _FIX = "see that the server is up, and that --store is right"
 
 
-class PostgresSession:
-    def __init__(self, connection: server.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, *values: Any) -> list[Row]:
-        rows: list[Row] = self._execute(sql, values).fetchall()
-        return rows
-
-    def run(self, sql: str, *values: Any) -> None:
-        self._execute(sql, values)
-
-    def _execute(self, sql: str, values: tuple[Any, ...]) -> Any:
-        return self._connection.execute(sql.replace("?", "%s").encode(), values or None)
-
-
 class PostgresDatabase:
     """A database on a server. The tables are in the first schema of the search path."""
 
@@ -46,9 +32,9 @@ class PostgresDatabase:
         self._target = target
         self.shown = redacted(target)
         self._idle: queue.LifoQueue[tuple[float, server.Connection]] = queue.LifoQueue()
-        self._worked = False
+        self._was_reached = False
         self._prepare()
-        self._worked = True
+        self._was_reached = True
 
     def close(self) -> None:
         with suppress(queue.Empty):
@@ -56,30 +42,28 @@ class PostgresDatabase:
                 self._idle.get_nowait()[1].close()
 
     @contextmanager
-    def reading(self) -> Iterator[PostgresSession]:
-        from psycopg import IsolationLevel
-
-        with self._transaction(IsolationLevel.REPEATABLE_READ) as session:
+    def reading(self) -> Iterator[Session]:
+        with self._transaction("REPEATABLE_READ") as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[PostgresSession]:
-        from psycopg import IsolationLevel
-
+    def writing(self) -> Iterator[Session]:
         # Reads after the lock must see the commit before it: the snapshot of a transaction may be older.
-        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+        with self._transaction("READ_COMMITTED") as session:
             session.run("LOCK TABLE registry_format IN EXCLUSIVE MODE")
             session.rows(_DURABLE)
             yield session
 
     @contextmanager
-    def _transaction(self, isolation: Any) -> Iterator[PostgresSession]:
-        with self._in_words():
+    def _transaction(self, isolation: str) -> Iterator[Session]:
+        from psycopg import IsolationLevel
+
+        with self._errors_explained():
             connection = self._borrowed()
             try:
-                connection.isolation_level = isolation
+                connection.isolation_level = IsolationLevel[isolation]
                 with server.transaction(connection):
-                    yield PostgresSession(connection)
+                    yield Session(partial(_execute, connection))
             except server.driver().Error:
                 connection.close()
                 raise
@@ -102,23 +86,14 @@ class PostgresDatabase:
             self._idle.put((time.monotonic(), connection))
 
     def _prepare(self) -> None:
-        from psycopg import IsolationLevel
-
-        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+        with self._transaction("READ_COMMITTED") as session:
             # Two servers may start at the same time, and there is no table to lock yet.
             session.rows("SELECT pg_advisory_xact_lock(hashtext('latecomer registry'))")
-            if session.rows("SELECT to_regclass('registry_format')")[0][0] is None:
-                for statement in (*tables.SCHEMA, *_TRIGGERS):
-                    session.run(statement)
-                session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
-            version = session.rows("SELECT version FROM registry_format")
-            require_format(version, self.shown)
-            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
-            for statement in steps.get(version[0][0], ()):
-                session.run(statement)
+            is_new = session.rows("SELECT to_regclass('registry_format')")[0][0] is None
+            tables.prepare(session, self.shown, is_new=is_new, triggers=_TRIGGERS, to_format_2=_TO_FORMAT_2)
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _errors_explained(self) -> Iterator[None]:
         try:
             yield
         except server.Unreachable as error:
@@ -126,9 +101,13 @@ class PostgresDatabase:
         except Exception as error:
             if not isinstance(error, server.driver().Error):
                 raise
-            reason = server.reason_of(error, self._worked)
+            reason = server.reason_of(error, self._was_reached)
             fix = reason.fix if reason.passes else _FIX
             raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
+
+
+def _execute(connection: server.Connection, sql: str, values: tuple[Any, ...]) -> Any:
+    return connection.execute(sql.replace("?", "%s").encode(), values or None)
 
 
 _TO_FORMAT_2 = (

@@ -27,12 +27,12 @@ class Questions(Transactions):
     def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
         """The names of subjects. A subject is deleted if all of its versions are."""
         with self._database.reading() as session:
-            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
-            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
-        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
+            places = tables.places(session, Deleted.INCLUDED)
+        live = {place.subject for place in places if not place.deleted}
+        every = {place.subject for place in places if place.subject.startswith(prefix)}
+        return sorted(subject for subject in every if deleted.takes(subject not in live))
 
     def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
-        """The numbers of a subject's versions."""
         with self._database.reading() as session:
             places = tables.places(session, Deleted.INCLUDED, subject)
         numbers = [place.version for place in places if deleted.takes(place.deleted)]
@@ -41,7 +41,6 @@ class Questions(Transactions):
         return numbers
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """One version of a subject."""
         with self._database.reading() as session:
             return tables.filled(session, chosen(session, subject, which, deleted))
 
@@ -50,12 +49,10 @@ class Questions(Transactions):
         with self._database.reading() as session:
             return self._schemas.kept(session, version.id, {}).parsed
 
-    def all_versions(
-        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
-    ) -> list[Version]:
+    def all_versions(self, deleted: Deleted, latest_only: bool) -> list[Version]:
         """Every version of every subject, by subject and number."""
         with self._database.reading() as session:
-            places = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            places = tables.places(session, deleted)
             if latest_only:
                 places = list({place.subject: place for place in places}.values())
             return [tables.filled(session, place) for place in places]
@@ -83,7 +80,8 @@ class Questions(Transactions):
                 raise refusals.subject_not_found(subject)
             for place in reversed(places):
                 version = tables.filled(session, place)
-                if contracts.has_properties(version.definition.metadata, properties):
+                metadata = version.definition.metadata
+                if all(contracts.property_of(metadata, name) == each for name, each in properties.items()):
                     return version
             raise refusals.schema_not_found()
 

@@ -116,14 +116,4 @@ class Entry:
     after: Any
 
     def body(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "at": self.at,
-            "who": self.who,
-            "from": self.address,
-            "action": self.action,
-            "subject": self.subject,
-            "version": self.version,
-            "before": self.before,
-            "after": self.after,
-        }
+        return {"from" if name == "address" else name: value for name, value in vars(self).items()}

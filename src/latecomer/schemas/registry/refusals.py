@@ -1,4 +1,4 @@
-"""The refusals of the registry: an HTTP status, Confluent's error code, and a message.
+"""The refusals of the registry: Confluent's error code, which begins with an HTTP status, and a message.
 
 A message begins with Confluent's words, since some clients look for them. The fix follows.
 """
@@ -12,50 +12,45 @@ NO_SUBJECT, NO_VERSION, NO_SCHEMA, NO_LEVEL = 40401, 40402, 40403, 40408
 
 
 class Refused(RegistryError):
-    """A request that is refused."""
+    """A request that is refused. The status is that of the code, unless it is given."""
 
-    def __init__(self, status: int, code: int, message: str) -> None:
-        self.status = status
+    def __init__(self, code: int, message: str, *, status: int | None = None) -> None:
+        self.status = int(str(code)[:3]) if status is None else status
         super().__init__(message, code)
 
 
 def unusable(message: str) -> Refused:
     """A request of a wrong form."""
-    return Refused(422, 422, message)
+    return Refused(422, message)
 
 
 # 404
 
 
 def subject_not_found(subject: str) -> Refused:
-    return Refused(404, NO_SUBJECT, f"Subject '{subject}' not found.")
+    return Refused(NO_SUBJECT, f"Subject '{subject}' not found.")
 
 
 def version_not_found(version: object) -> Refused:
-    return Refused(404, NO_VERSION, f"Version {version} not found.")
+    return Refused(NO_VERSION, f"Version {version} not found.")
 
 
 def schema_not_found(number: object = None) -> Refused:
-    return Refused(404, NO_SCHEMA, "Schema not found" if number is None else f"Schema {number} not found")
+    return Refused(NO_SCHEMA, "Schema not found" if number is None else f"Schema {number} not found")
 
 
 def subject_deleted(subject: str) -> Refused:
-    return Refused(
-        404, 40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently."
-    )
+    return Refused(40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently.")
 
 
 def subject_not_deleted(subject: str) -> Refused:
     return Refused(
-        404,
-        40405,
-        f"Subject '{subject}' was not deleted first before being permanently deleted: it has versions.",
+        40405, f"Subject '{subject}' was not deleted first before being permanently deleted: it has versions."
     )
 
 
 def version_deleted(subject: str, version: int) -> Refused:
     return Refused(
-        404,
         40406,
         f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently.",
     )
@@ -63,7 +58,6 @@ def version_deleted(subject: str, version: int) -> Refused:
 
 def version_not_deleted(subject: str, version: int) -> Refused:
     return Refused(
-        404,
         40407,
         f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted.",
     )
@@ -71,7 +65,6 @@ def version_not_deleted(subject: str, version: int) -> Refused:
 
 def no_level(subject: str) -> Refused:
     return Refused(
-        404,
         NO_LEVEL,
         f"Subject '{subject}' does not have subject-level compatibility configured. Send defaultToGlobal=true for the "
         "level in force.",
@@ -80,7 +73,6 @@ def no_level(subject: str) -> Refused:
 
 def no_mode(subject: str) -> Refused:
     return Refused(
-        404,
         40409,
         f"Subject '{subject}' does not have subject-level mode configured. Send defaultToGlobal=true for the mode in "
         "force.",
@@ -88,18 +80,18 @@ def no_mode(subject: str) -> Refused:
 
 
 def no_migration(name: str) -> Refused:
-    return Refused(404, 40450, f"Migration '{name}' has not begun; advance it into expand first.")
+    return Refused(40450, f"Migration '{name}' has not begun; advance it into expand first.")
 
 
 # 409 and 422
 
 
 def incompatible(message: str) -> Refused:
-    return Refused(409, 409, message)
+    return Refused(409, message)
 
 
 def invalid_schema(message: str) -> Refused:
-    return Refused(422, 42201, f"Invalid schema: {message}")
+    return Refused(42201, f"Invalid schema: {message}")
 
 
 def empty_schema() -> Refused:
@@ -108,7 +100,6 @@ def empty_schema() -> Refused:
 
 def not_the_next_version(asked: int, following: int) -> Refused:
     return Refused(
-        422,
         42201,
         f"Version is not one more than previous version: {asked} was asked for, and the next is {following}. Somebody "
         "else may have registered one before; read the latest version, or leave version out.",
@@ -116,12 +107,11 @@ def not_the_next_version(asked: int, following: int) -> Refused:
 
 
 def invalid_rules(message: str) -> Refused:
-    return Refused(422, 42210, f"Invalid ruleset: {message}")
+    return Refused(42210, f"Invalid ruleset: {message}")
 
 
 def invalid_version(written: str) -> Refused:
     return Refused(
-        422,
         42202,
         f"The specified version {written[:60]!r} is not a valid version id. Write a whole number from 1 to 2147483647, "
         "latest, or -1 for the latest.",
@@ -129,21 +119,24 @@ def invalid_version(written: str) -> Refused:
 
 
 def invalid_level(message: str) -> Refused:
-    return Refused(422, 42203, f"Invalid compatibility level: {message}")
+    return Refused(42203, f"Invalid compatibility level: {message}")
+
+
+def invalid_policy(message: str) -> Refused:
+    return Refused(42203, f"Invalid compatibility policy: {message}")
 
 
 def invalid_mode(message: str) -> Refused:
-    return Refused(422, 42204, f"Invalid mode: {message}")
+    return Refused(42204, f"Invalid mode: {message}")
 
 
 def not_permitted(message: str) -> Refused:
-    return Refused(422, 42205, message)
+    return Refused(42205, message)
 
 
 def referenced(subject: str, version: int, by: list[int]) -> Refused:
     ids = ", ".join(map(str, by[:10])) + (f" and {len(by) - 10} more" if len(by) > 10 else "")
     return Refused(
-        422,
         42206,
         f"One or more references exist to the schema of '{subject}' Version {version}: those with the ids {ids}. "
         "Delete those first.",
@@ -157,8 +150,8 @@ def id_taken(number: int) -> Refused:
 
 
 def invalid_subject(message: str) -> Refused:
-    return Refused(422, 42208, message)
+    return Refused(42208, message)
 
 
 def too_large(message: str) -> Refused:
-    return Refused(413, 413, message)
+    return Refused(413, message)

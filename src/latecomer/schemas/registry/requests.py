@@ -96,7 +96,6 @@ class Request:
         if self.scope < scope:
             raise Refused(
                 403,
-                403,
                 f"To {what} takes the scope {scope.word}, and the token {self.actor.name} has {self.scope.word}.",
             )
 
@@ -126,9 +125,7 @@ def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[s
         )
     except ValueError:
         raise Refused(
-            400,
-            400,
-            f"The parameters after ? are not percent-encoded UTF-8, or are more than {MOST_PARAMETERS}.",
+            400, f"The parameters after ? are not percent-encoded UTF-8, or are more than {MOST_PARAMETERS}."
         ) from None
     values: dict[str, str] = {}
     repeated: dict[str, list[str]] = {each: [] for each in REPEATED}

@@ -47,7 +47,7 @@ def _types(registry: Registry, request: Request) -> Any:
 
 
 def _schemas(registry: Registry, request: Request) -> Any:
-    versions = registry.all_versions("", request.deleted, request.flag("latestOnly"))
+    versions = registry.all_versions(request.deleted, request.flag("latestOnly"))
     names = registry.aliases() if request.flag("aliases") else {}
     kind = request.query.get("ruleType")
     wanted = [
@@ -82,7 +82,6 @@ def _read_id(registry: Registry, request: Request, number: int) -> dict[str, Any
 
 
 def _formatted(registry: Registry, request: Request, number: int, body: dict[str, Any]) -> dict[str, Any]:
-    """A schema in the requested format."""
     return {**body, "schema": registry.formatted(number, request.format)} if request.format else body
 
 
@@ -225,12 +224,7 @@ def _whose(request: Request) -> str | None:
 
 
 def _config(registry: Registry, request: Request) -> Any:
-    return _config_body(registry.config(_whose(request), request.flag("defaultToGlobal")))
-
-
-def _config_body(config: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in config.items() if key != "compatibility"}
-    return {"compatibilityLevel": config["compatibility"], **rest}
+    return registry.config(_whose(request), request.flag("defaultToGlobal"))
 
 
 def _set_config(registry: Registry, request: Request) -> Any:
@@ -242,7 +236,7 @@ def _set_config(registry: Registry, request: Request) -> Any:
 
 
 def _unset_config(registry: Registry, request: Request) -> Any:
-    return _config_body(registry.unset_config(request.actor, _whose(request)))
+    return registry.unset_config(request.actor, _whose(request))
 
 
 def _mode(registry: Registry, request: Request) -> Any:

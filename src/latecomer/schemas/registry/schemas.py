@@ -137,7 +137,6 @@ class Schemas:
 
 
 def chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
-    """One version of a subject."""
     every = tables.places(session, Deleted.INCLUDED, subject)
     candidates = [place for place in every if deleted.takes(place.deleted)]
     if not candidates:

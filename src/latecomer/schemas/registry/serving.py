@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import signal
@@ -16,7 +15,8 @@ from latecomer.errors import MachineError, RegistryError
 from latecomer.model.hosts import is_loopback
 from latecomer.schemas.registry.bodies import MEDIA
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.gate import LARGEST_HEAD
+from latecomer.schemas.registry.gate import LARGEST_HEAD, error_body
+from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import ENVIRONMENT, Tokens
 
 KEEP_ALIVE_SECONDS = 15
@@ -77,20 +77,15 @@ def require_certificate(certificate: Path | None, key: Path | None) -> None:
         if key is not None:
             raise RegistryError("--tls-key needs a certificate; give --tls-cert too")
         return
-    try:
+    try:  # an empty password, so that OpenSSL does not ask for one on the terminal
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-            certificate, key, password=_no_password
+            certificate, key, password=lambda: ""
         )
     except (OSError, ValueError) as error:
         raise RegistryError(
             f"{certificate}: the certificate or its key cannot be used ({getattr(error, 'strerror', None) or error}); "
             "give both as PEM files, the key without a password"
         ) from None
-
-
-def _no_password() -> str:
-    """An empty password for keys with a password, so that OpenSSL does not ask on the terminal."""
-    return ""
 
 
 def serve(
@@ -143,9 +138,7 @@ def _protocol() -> Any:
 
     class JsonRefusals(H11Protocol):  # type: ignore[misc]
         def send_400_response(self, msg: str) -> None:
-            body = json.dumps(
-                {"error_code": 400, "message": "This is no HTTP request that can be read."}
-            ).encode()
+            body = error_body(Refused(400, "This is no HTTP request that can be read."))
             head = (
                 f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA[0]}\r\ncontent-length: {len(body)}\r\n"
                 "connection: close\r\n\r\n"

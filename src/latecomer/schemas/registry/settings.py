@@ -24,7 +24,7 @@ class Settings(Transactions):
             values = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
             values = {policy.ALIAS: (own or {}).get(policy.ALIAS), **values}
             level = policy.level_in_force(own, everywhere)
-            return {"compatibility": level} | {
+            return {"compatibilityLevel": level} | {
                 name: each for name, each in values.items() if each is not None
             }
 
@@ -45,7 +45,7 @@ class Settings(Transactions):
             own, everywhere = self._settings(session, CONFIG, subject)
             if subject is not None and own is None:
                 raise refusals.subject_not_found(subject)
-            before = {"compatibility": policy.level_in_force(own, everywhere)}
+            before = {"compatibilityLevel": policy.level_in_force(own, everywhere)}
             self._change(session, actor, CONFIG, subject, None)
             return before
 

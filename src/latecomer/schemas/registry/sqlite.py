@@ -8,27 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from latecomer.errors import RegistryError, first_line
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
+from latecomer.schemas.registry.databases import Session, StorageError
 
 BUSY_SECONDS = 30.0
 APPLICATION = 0x4C637267
 """The application id in the header of the file."""
 _FIX = "give another file with --store"
-
-
-class SqliteSession:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, *values: Any) -> list[Row]:
-        return self._connection.execute(sql, values).fetchall()
-
-    def run(self, sql: str, *values: Any) -> None:
-        self._connection.execute(sql, values)
 
 
 class SqliteDatabase:
@@ -43,7 +31,7 @@ class SqliteDatabase:
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         if not create and not self.path.exists():
             raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
-        with self._in_words():
+        with self._errors_explained():
             self._prepare()
             self._file = self._file_now()
 
@@ -53,20 +41,20 @@ class SqliteDatabase:
                 self._idle.get_nowait().close()
 
     @contextmanager
-    def reading(self) -> Iterator[SqliteSession]:
-        with self._in_words(), self._connection() as connection:
+    def reading(self) -> Iterator[Session]:
+        with self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN")
             try:
-                yield SqliteSession(connection)
+                yield Session(connection.execute)
             finally:
                 connection.execute("ROLLBACK")
 
     @contextmanager
-    def writing(self) -> Iterator[SqliteSession]:
-        with self._write_lock, self._in_words(), self._connection() as connection:
+    def writing(self) -> Iterator[Session]:
+        with self._write_lock, self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield SqliteSession(connection)
+                yield Session(connection.execute)
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -124,21 +112,14 @@ class SqliteDatabase:
         self._require_ours()
         connection = self._opened()
         try:
-            connection.execute(
-                "PRAGMA foreign_keys = OFF"
-            )  # a step may recreate a table that others refer to
+            # A step may recreate a table that others refer to.
+            connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("BEGIN IMMEDIATE")
-            session = SqliteSession(connection)
-            if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'"):
-                for statement in (*tables.SCHEMA, *_TRIGGERS):
-                    session.run(statement)
-                session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
+            session = Session(connection.execute)
+            is_new = not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'")
+            if is_new:
                 session.run(f"PRAGMA application_id = {APPLICATION}")
-            version = session.rows("SELECT version FROM registry_format")
-            require_format(version, self.shown)
-            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
-            for statement in steps.get(version[0][0], ()):
-                session.run(statement)
+            tables.prepare(session, self.shown, is_new=is_new, triggers=_TRIGGERS, to_format_2=_TO_FORMAT_2)
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -159,7 +140,7 @@ class SqliteDatabase:
             raise RegistryError(f"{self.shown} is a database of another program; {_FIX}")
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
+    def _errors_explained(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:

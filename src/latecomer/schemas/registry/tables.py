@@ -8,21 +8,21 @@ and rules as JSON, or is null.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from latecomer.errors import RegistryError
 from latecomer.schemas.registry.databases import Session
 from latecomer.schemas.registry.records import Definition, Deleted, Entry, Reference, Version
 
-SCHEMAS = (
-    "CREATE TABLE registry_schemas "
-    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT, contract TEXT)"
-)
+FORMAT = 3
+"""The format of the tables. Earlier ones are migrated; later ones are refused."""
 SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
 SCHEMA = (
     "CREATE TABLE registry_format (version INTEGER NOT NULL)",
-    SCHEMAS,
+    "CREATE TABLE registry_schemas "
+    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT, contract TEXT)",
     SCHEMAS_BY_IDENTITY,
     "CREATE TABLE registry_references (id INTEGER NOT NULL REFERENCES registry_schemas (id), name TEXT NOT NULL, "
     "subject TEXT NOT NULL, version INTEGER NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (id, name))",
@@ -36,6 +36,11 @@ SCHEMA = (
     "CREATE TABLE registry_audit (number INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, "
     "address TEXT NOT NULL, action TEXT NOT NULL, subject TEXT, version INTEGER, was TEXT, became TEXT)",
 )
+_TO_FORMAT_3 = (
+    "ALTER TABLE registry_schemas ADD COLUMN contract TEXT",
+    "UPDATE registry_format SET version = 3",
+)
+"""From format 2 to 3: a schema may have metadata and rules."""
 EVERYWHERE = ""
 """The subject of the settings of the whole registry."""
 
@@ -48,6 +53,25 @@ class Place(NamedTuple):
     id: int
     deleted: bool
     registered_at: str
+
+
+def prepare(
+    session: Session, shown: str, *, is_new: bool, triggers: Sequence[str], to_format_2: Sequence[str]
+) -> None:
+    """Create the tables, or bring them to the present format. Triggers and the step to format 2 differ by database."""
+    if is_new:
+        for statement in (*SCHEMA, *triggers):
+            session.run(statement)
+        session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
+    version = session.rows("SELECT version FROM registry_format")[0][0]
+    if version > FORMAT:
+        raise RegistryError(
+            f"{shown} was written by a later version of latecomer (format {version}; this version reads up to "
+            f"format {FORMAT}); install the later version"
+        )
+    steps = {1: (*to_format_2, *_TO_FORMAT_3), 2: _TO_FORMAT_3}
+    for statement in steps.get(version, ()):
+        session.run(statement)
 
 
 # Schemas
@@ -100,25 +124,18 @@ def largest_id(session: Session) -> int:
 def keep_schema(session: Session, number: int, identity: str, schema: Definition) -> None:
     """Store a schema under its id, unless it is stored already."""
     has_contract = schema.metadata or schema.rules
-    session.run(
+    contract = json.dumps([schema.metadata, schema.rules]) if has_contract else None
+    insert = (
         "INSERT INTO registry_schemas (id, identity, type, text, contract) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT (id) DO UPDATE SET text = COALESCE(registry_schemas.text, excluded.text)",
-        number,
-        identity,
-        schema.type,
-        schema.text,
-        json.dumps([schema.metadata, schema.rules]) if has_contract else None,
+        "ON CONFLICT (id) DO UPDATE SET text = COALESCE(registry_schemas.text, excluded.text)"
+    )
+    session.run(insert, number, identity, schema.type, schema.text, contract)
+    insert = (
+        "INSERT INTO registry_references (id, name, subject, version, place) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id, name) DO NOTHING"
     )
     for place, each in enumerate(schema.references):
-        session.run(
-            "INSERT INTO registry_references (id, name, subject, version, place) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (id, name) DO NOTHING",
-            number,
-            each.name,
-            each.subject,
-            each.version,
-            place,
-        )
+        session.run(insert, number, each.name, each.subject, each.version, place)
 
 
 def forget_unused(session: Session, numbers: Iterable[int]) -> None:
@@ -183,13 +200,10 @@ def filled(session: Session, place: Place) -> Version:
 
 
 def add_version(session: Session, place: Place) -> None:
-    session.run(
-        "INSERT INTO registry_versions (subject, version, id, deleted, registered_at) VALUES (?, ?, ?, 0, ?)",
-        place.subject,
-        place.version,
-        place.id,
-        place.registered_at,
+    insert = (
+        "INSERT INTO registry_versions (subject, version, id, deleted, registered_at) VALUES (?, ?, ?, ?, ?)"
     )
+    session.run(insert, place.subject, place.version, place.id, int(place.deleted), place.registered_at)
 
 
 def mark_deleted(session: Session, subject: str, version: int) -> None:
@@ -218,13 +232,11 @@ def settings(session: Session, kind: str) -> dict[str, Any]:
 
 
 def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:
-    session.run(
+    insert = (
         "INSERT INTO registry_settings (kind, subject, value) VALUES (?, ?, ?) "
-        "ON CONFLICT (kind, subject) DO UPDATE SET value = excluded.value",
-        kind,
-        subject,
-        json.dumps(value),
+        "ON CONFLICT (kind, subject) DO UPDATE SET value = excluded.value"
     )
+    session.run(insert, kind, subject, json.dumps(value))
 
 
 def remove_setting(session: Session, kind: str, subject: str) -> None:
@@ -236,43 +248,21 @@ def remove_setting(session: Session, kind: str, subject: str) -> None:
 
 def add_entry(session: Session, entry: Entry) -> None:
     """Add an entry; it gets the next number."""
-    session.run(
+    insert = (
         "INSERT INTO registry_audit (number, at, who, address, action, subject, version, was, became) "
-        "VALUES ((SELECT COALESCE(MAX(number), 0) + 1 FROM registry_audit), ?, ?, ?, ?, ?, ?, ?, ?)",
-        entry.at,
-        entry.who,
-        entry.address,
-        entry.action,
-        entry.subject,
-        entry.version,
-        json.dumps(entry.before),
-        json.dumps(entry.after),
+        "VALUES ((SELECT COALESCE(MAX(number), 0) + 1 FROM registry_audit), ?, ?, ?, ?, ?, ?, ?, ?)"
     )
+    who, place = (entry.who, entry.address), (entry.subject, entry.version)
+    bodies = json.dumps(entry.before), json.dumps(entry.after)
+    session.run(insert, entry.at, *who, entry.action, *place, *bodies)
 
 
 def entries(session: Session, after: int, limit: int, subject: str | None) -> list[Entry]:
     """Entries after a number, the oldest first."""
     only, values = ("", ()) if subject is None else (" AND subject = ?", (subject,))
-    rows = session.rows(
+    select = (
         "SELECT number, at, who, address, action, subject, version, was, became FROM registry_audit "
-        f"WHERE number > ?{only} ORDER BY number LIMIT ?",
-        after,
-        *values,
-        limit,
+        f"WHERE number > ?{only} ORDER BY number LIMIT ?"
     )
-    return [_entry(*row) for row in rows]
-
-
-def _entry(
-    number: int,
-    at: str,
-    who: str,
-    address: str,
-    action: str,
-    subject: str | None,
-    version: int | None,
-    was: str,
-    became: str,
-) -> Entry:
-    before, after = json.loads(was), json.loads(became)
-    return Entry(number, at, who, address, action, subject, version, before, after)
+    rows = session.rows(select, after, *values, limit)
+    return [Entry(*row[:-2], *map(json.loads, row[-2:])) for row in rows]

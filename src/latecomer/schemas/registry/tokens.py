@@ -134,9 +134,6 @@ class Tokens:
     def of_file(cls, path: Path) -> Tokens:
         return cls(_read_file(path), path)
 
-    def __len__(self) -> int:
-        return len(self._tokens)
-
     def token_of(self, secret: str) -> Token | None:
         """The token of a secret. The time this takes reveals nothing about the tokens."""
         self._read_again()
