@@ -88,10 +88,7 @@ def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
     for file in (beside.with_suffix(".py"), beside / "__init__.py"):
         if file.is_file() and loaded != file:
             raise _mistake(
-                field,
-                f"another module {name} is loaded already ({loaded})",
-                value,
-                f"rename {file.name}",
+                field, f"another module {name} is loaded already ({loaded})", value, f"rename {file.name}"
             )
     return module
 

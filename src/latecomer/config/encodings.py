@@ -34,8 +34,6 @@ ENCODINGS = (
 """The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 """Python's name of each encoding → the name in ENCODINGS."""
-_BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
-"""The first bytes of a UTF-16 file whose high bytes come first."""
 LOOKED_AT = 1 << 20
 """How many bytes of a file are read to see whether it is UTF-8."""
 LOOKED_AT_FIRST = 200
@@ -69,7 +67,7 @@ def file_encoding(file: Readable, encoding: str) -> str:
         return encoding
     try:
         with damage_found("text"), _open_bytes(file) as content:
-            return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
+            return "utf-16be" if content.read(2) == codecs.BOM_UTF16_BE else "utf-16le"
     except DamagedFile:
         return "utf-16le"  # the damage shows when the file is read
 

@@ -115,17 +115,13 @@ class SourcePath:
             return f"is not a pattern ({error})"
         return None
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the folder of the files does not exist. An object store has no folders, so this is False at a URL."""
-        return not self.is_url and not Path(self.base).is_dir()
-
     def require_folder(self) -> None:
         """Refuse a folder that does not exist: it may be a typing error. Files in it may come later. A path without a
-        pattern must exist, too: otherwise it is unknown whether it means a folder or a file."""
+        pattern must exist, too: otherwise it is unknown whether it means a folder or a file. An object store has no
+        folders."""
         if self.is_url:
             return
-        if self.is_missing:
+        if not Path(self.base).is_dir():
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
                 f"({self.written})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from latecomer.errors import Problem
@@ -41,8 +41,13 @@ def without_references(written: str) -> str:
     return _REFERENCE.sub("", written)
 
 
-def reference_problem(field: str, written: str, base: Path) -> Problem | None:
-    """The first problem with the references in a text; None if each leads to a secret."""
+def reference_problems(texts: Iterable[tuple[str, str]], base: Path) -> Iterator[Problem]:
+    """The first problem with the references in each of some texts, which are given with their fields."""
+    found = (_reference_problem(field, written, base) for field, written in texts)
+    return (problem for problem in found if problem is not None)
+
+
+def _reference_problem(field: str, written: str, base: Path) -> Problem | None:
     for reference in _REFERENCE.finditer(written):
         if reference[1] is None:
             return Problem(

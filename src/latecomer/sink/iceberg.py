@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from latecomer.config.contract import Shape
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.sinks import IcebergSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.redacting import without_secrets
@@ -134,10 +134,9 @@ class IcebergLogic(BuiltInLogic):
                 raise self._refusal(
                     "it needs the package pyiceberg", "install it: pip install 'latecomer[iceberg]'"
                 ) from None
-            for name, text in self._sink.properties.items():
-                problem = reference_problem(f"properties.{name}", str(text), self._base)
-                if problem is not None:
-                    raise self._refusal(f"{problem.value}: {problem.message}", str(problem.fix))
+            texts = ((f"properties.{name}", str(text)) for name, text in self._sink.properties.items())
+            for problem in reference_problems(texts, self._base):
+                raise self._refusal(f"{problem.value}: {problem.message}", str(problem.fix))
             properties = {name: _written(text, self._base) for name, text in self._sink.properties.items()}
             self._catalog = load_catalog(self._sink.catalog, **properties)
         return self._catalog

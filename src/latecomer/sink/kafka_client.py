@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.config.kafka import client_options, written_settings
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import Problem
 from latecomer.sink.kafka_records import BATCH, WRITER
@@ -42,8 +42,7 @@ class Cluster:
     def problem(self) -> Problem | None:
         """What is wrong with a reference to a secret, if anything is."""
         written = written_settings(self._sink.servers, self._sink.options)
-        problems = (reference_problem(name, text, self._base) for name, text in written.items())
-        return next((problem for problem in problems if problem is not None), None)
+        return next(reference_problems(written.items(), self._base), None)
 
     def settings(self) -> dict[str, Any]:
         """The settings of every client."""
