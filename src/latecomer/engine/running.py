@@ -143,37 +143,27 @@ def opened(
     signals: bool = True,
 ) -> Iterator[Engine]:
     """The engine of a pipeline, with its store locked until the block ends. Signals set `stopping`."""
+
+    def by_signals() -> AbstractContextManager[None]:
+        return _stopped_by_signals(stopping) if signals else nullcontext()
+
     with ExitStack() as stack:
         if standby:  # before the store is read: the other run may change it meanwhile
             keep_private(pipeline)
-            with _stopped_by_signals(stopping) if signals else nullcontext():
+            with by_signals():
                 stack.enter_context(_held(pipeline, stopping))
-        lock = nullcontext() if standby else _held(pipeline, None)
-        yield stack.enter_context(_prepared(pipeline, spark, watch, stopping, file, lock, drain, signals))
-
-
-@contextmanager
-def _prepared(
-    pipeline: Pipeline,
-    spark: SparkSession | None,
-    watch: Watch,
-    stopping: threading.Event,
-    file: str | Path | None,
-    lock: AbstractContextManager[object],
-    drain: bool,
-    signals: bool,
-) -> Iterator[Engine]:
-    """The engine. Its store is locked by `lock` once its tables are known."""
-    LOG.info("checking the pipeline and its store")
-    problems = checks.check(pipeline)
-    if problems:
-        raise PipelineError(problems)
-    check_secrets(pipeline, file)
-    keep_private(pipeline)
-    columns = _columns(pipeline, file, stopping)
-    check_against(pipeline, columns, file)
-    store = Store(pipeline, columns)
-    with _refusals_in_words(store), lock:
+        LOG.info("checking the pipeline and its store")
+        problems = checks.check(pipeline)
+        if problems:
+            raise PipelineError(problems)
+        check_secrets(pipeline, file)
+        keep_private(pipeline)
+        columns = _columns(pipeline, file, stopping)
+        check_against(pipeline, columns, file)
+        store = Store(pipeline, columns)
+        stack.enter_context(_refusals_in_words(store))
+        if not standby:
+            stack.enter_context(_held(pipeline, None))
         check_store(store, drain)
         sources = () if spark else sources_of(pipeline, columns).values()
         needed = joined(source.session() for source in sources)
@@ -183,20 +173,18 @@ def _prepared(
         runner = SparkRunner(session)
         runner.warm_up()
         # PySpark replaces the handler of SIGINT when it starts, so ours comes after.
-        with _stopped_by_signals(stopping) if signals else nullcontext():
-            LOG.info("preparing the run")
-            check_zones(session, pipeline, file)
-            check_predicates(session, store, file)
-            notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+        stack.enter_context(by_signals())
+        LOG.info("preparing the run")
+        check_zones(session, pipeline, file)
+        check_predicates(session, store, file)
+        notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+        stack.callback(notes.write)
 
-            def report_batch(report: BatchReport) -> None:
-                report_to(report)
-                notes.now_and_then()
+        def report_batch(report: BatchReport) -> None:
+            report_to(report)
+            notes.now_and_then()
 
-            try:
-                yield Engine(runner, store, report_batch)
-            finally:
-                notes.write()
+        yield Engine(runner, store, report_batch)
 
 
 def _held(pipeline: Pipeline, standby: threading.Event | None) -> AbstractContextManager[object]:

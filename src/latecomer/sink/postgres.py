@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
-from latecomer.sink.base import PROGRESS, BuiltInLogic, differing
+from latecomer.sink.base import PROGRESS, BuiltInLogic
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
@@ -242,14 +242,10 @@ class PostgresLogic(BuiltInLogic):
         self._progress(database)  # refuses another owner, and sets what is left out
         wanted = self._columns
         found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
-        if not differing(found, wanted):
-            return
         what = f"the table {self._schema}.{self._name}"
         fix = "drop or rename it, or give the sink another table"
-        if not self._is_claimed(database):
-            raise self._other_columns(found, wanted, what, fix)
+        steps = self._steps_to(found, wanted, self._is_claimed(database), what, fix)
         not_null = run_sql(database, _NOT_NULL, table).fetchall()
-        steps = self._steps_to(found, wanted, what, fix)
         if required := [name for (name,) in not_null if name not in wanted]:
             raise self._refusal(
                 f"{what} has a column {required[0]} of somebody else's that may not be null",

@@ -52,9 +52,11 @@ class CorrectionsLogic(PostgresLogic):
             self._make_view(database, statement(self._quoted(self._base_name), self._table))
             failpoint("sink.postgres.served", 0)
 
-    def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
+    def _steps_to(
+        self, found: Mapping[str, str], wanted: Mapping[str, str], ours: bool, what: str, fix: str
+    ) -> Steps:
         """New aggregates of the output are new columns, and types may become wider. No column may be missing."""
-        steps = super()._steps_to(found, wanted, what, fix)
+        steps = super()._steps_to(found, wanted, ours, what, fix)
         if set(found) - set(wanted):
             raise self._other_columns(found, wanted, what, fix)
         return steps

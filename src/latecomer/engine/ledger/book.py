@@ -72,11 +72,8 @@ def repaired_intake(
 def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
     """The same intake, with more of it counted as duplicates."""
     known = intake.duplicate
-    units = {**known, **more}
-    return replace(
-        intake,
-        duplicate={unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in units},
-    )
+    duplicate = {unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in {**known, **more}}
+    return replace(intake, duplicate=duplicate)
 
 
 def entries_of(
@@ -109,7 +106,7 @@ def balanced_entries(
     accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
     """The ledger's lines for a batch, checked to balance; a batch that received nothing has none."""
-    if accepted.intake is None or not accepted.received.rows:
+    if accepted.intake is None or not accepted.report.received.rows:
         return []
     number, intake = accepted.batch.number, accepted.intake
     entries = [
