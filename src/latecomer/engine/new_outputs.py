@@ -7,14 +7,8 @@ import time
 from collections.abc import Mapping
 
 from latecomer.config.outputs import Output
-from latecomer.engine.ledger.book import (
-    Intake,
-    amounts_by_batch,
-    as_table,
-    entries_of,
-    require_balance,
-    with_duplicates,
-)
+from latecomer.engine.ledger.amounts import amounts_by_batch
+from latecomer.engine.ledger.book import Intake, as_table, entries_of, require_balance, with_duplicates
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 
@@ -15,6 +16,14 @@ WHOLE_DIGITS = 22
 amounts."""
 EXACT = 80
 """Enough digits for any sum of amounts with 38 digits."""
+
+
+@contextmanager
+def exact_amounts() -> Iterator[None]:
+    """Within it, or within a function that it decorates, amounts are added up exactly. Python's own 28 digits are too
+    few for a sum of large amounts."""
+    with localcontext(prec=EXACT):
+        yield
 
 
 @dataclass(frozen=True)
@@ -32,15 +41,15 @@ class Entry:
     """Events behind the watermark when they arrived. Not part of the balance, and counted in events only."""
 
     @property
+    @exact_amounts()
     def accounted(self) -> Decimal:
-        with localcontext(prec=EXACT):
-            return sum(self.fates.values(), Decimal(0))
+        return sum(self.fates.values(), Decimal(0))
 
     @property
+    @exact_amounts()
     def difference(self) -> Decimal:
         """Received less accounted for. Not zero means that something was lost or counted twice."""
-        with localcontext(prec=EXACT):
-            return self.received - self.accounted
+        return self.received - self.accounted
 
     def __str__(self) -> str:
         parts = " + ".join(f"{fate.value} {self.fates.get(fate, Decimal(0)):f}" for fate in Fate)

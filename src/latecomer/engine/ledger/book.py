@@ -8,12 +8,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.errors import BUG, LedgerError
 from latecomer.log.events import LoggedBatch, Received
-from latecomer.log.summaries import sums_of
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
 from latecomer.store.layout import LEDGER
 from latecomer.windowing.fates import Counts
@@ -32,6 +30,7 @@ class Intake:
     dead_letter: Mapping[str, Decimal]
 
 
+@exact_amounts()
 def intake_of(
     received: Received,
     logged: Mapping[str, Decimal],
@@ -63,12 +62,13 @@ def repaired_intake(
 ) -> Intake:
     """The intake of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
     from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
-    known = {unit: -amount for unit, amount in moved.items()}
+    known = {unit: amount.copy_negate() for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
     none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
     return intake_of(none, logged, duplicates, measures)
 
 
+@exact_amounts()
 def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
     """The same intake, with more of it counted as duplicates."""
     known = intake.duplicate
@@ -142,18 +142,3 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
     return pa.table(
         {name: pa.array(values, LEDGER.field(name).type) for name, values in columns.items()}, schema=LEDGER
     )
-
-
-def amounts_by_batch(
-    parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
-) -> dict[int, dict[str, Decimal]]:
-    """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
-    amounts: dict[int, dict[str, Decimal]] = {}
-    for rows in parts:
-        for batch in pc.unique(rows.column("batch")).to_pylist():
-            some = rows.filter(pc.field("batch") == batch)
-            known = amounts.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
-            known[EVENTS] += some.num_rows
-            for name, amount in sums_of(some, columns, measures).items():
-                known[name] += amount
-    return amounts
