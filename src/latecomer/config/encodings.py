@@ -5,10 +5,10 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import TextIOWrapper
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO
 
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.objects.readable import Readable
@@ -34,6 +34,10 @@ ENCODINGS = (
 """The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 """Python's name of each encoding → the name in ENCODINGS."""
+_UNPACKING: dict[str, Callable[[BinaryIO], AbstractContextManager[Any]]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+}
 LOOKED_AT = 1 << 20
 """How many bytes of a file are read to see whether it is UTF-8."""
 LOOKED_AT_FIRST = 200
@@ -156,12 +160,8 @@ def _has_mark(file: Readable) -> bool:
 def _open_bytes(file: Readable) -> Iterator[BinaryIO]:
     """A file, decompressed."""
     with file.open("rb") as content:
-        match file.suffix:
-            case ".gz":
-                with gzip.open(content) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            case ".bz2":
-                with bz2.open(content) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            case _:
-                yield content
+        if (unpack := _UNPACKING.get(file.suffix)) is None:
+            yield content
+            return
+        with unpack(content) as unpacked:
+            yield unpacked

@@ -71,7 +71,6 @@ drift_limit: 0.1%
 
 
 def load_migration(file: Path) -> Migration:
-    """The migration in a file."""
     document, lines = compose(read_text(file, MIGRATION), file, MIGRATION)
     if not isinstance(document, dict):
         raise whole_file(file, "is not a mapping of keys to values", "see latecomer migrate new", MIGRATION)

@@ -163,12 +163,8 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
         if set(steps.left_out) == set(self.left_out):
             return
         run_sql(database, f"ALTER TABLE {self._progress_table} ADD COLUMN IF NOT EXISTS {LEFT_OUT} text")
-        run_sql(
-            database,
-            f"UPDATE {self._progress_named} SET {LEFT_OUT} = %s WHERE sink_table = %s",
-            json.dumps(steps.left_out),
-            self._name,
-        )
+        update = f"UPDATE {self._progress_named} SET {LEFT_OUT} = %s WHERE sink_table = %s"
+        run_sql(database, update, json.dumps(steps.left_out), self._name)
 
 
 class SqliteMigrated(MigratedInSql, SqliteLogic):
@@ -266,7 +262,6 @@ class DeltaMigrated(MigratedTable, DeltaLogic):
         return self._needed_steps([field.name for field in table.schema().fields])
 
     def _rows(self, table: DeltaTable, steps: TableSteps, stored: Stored) -> pa.Table:
-        """The new rows of the table."""
         schema, queries = pa.schema(table.schema().to_arrow()), QueryBuilder().register("stored", table)
         rows = f"(select {filled_columns(schema.names, steps.fills)} from stored) as t"
         for name in steps.drops:

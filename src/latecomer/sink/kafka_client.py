@@ -31,8 +31,6 @@ FIRST_SPAN = 64
 
 
 class Cluster:
-    """The cluster that a sink writes to."""
-
     def __init__(self, sink: KafkaSink, base: Path, topic: str, identity: str) -> None:
         self._sink, self._base = sink, base
         self.topic, self.identity = topic, identity

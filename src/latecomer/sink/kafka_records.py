@@ -25,8 +25,6 @@ BATCH = "batch"
 
 
 class Record(NamedTuple):
-    """A record to write."""
-
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]

@@ -92,12 +92,8 @@ class PostgresLogic(BuiltInLogic):
                 return
             failpoint("sink.postgres.begun", batch)
             write(database, rows, batch)
-            run_sql(
-                database,
-                f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s",
-                batch,
-                self._name,
-            )
+            update = f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s"
+            run_sql(database, update, batch, self._name)
             failpoint("sink.postgres.written", batch)
         failpoint("sink.postgres.committed", batch)
 
@@ -166,17 +162,15 @@ class PostgresLogic(BuiltInLogic):
 
     def _progress(self, database: Connection, locked: bool = False) -> int:
         # The table of an earlier version has no column left_out, and need not get one.
-        row = one_row(
-            database,
+        select = (
             "SELECT p.batch, p.pipeline, p.output, to_jsonb(p) ->> 'left_out' "
-            f"FROM {self._progress_named} AS p WHERE sink_table = %s" + (" FOR UPDATE" if locked else ""),
-            self._name,
+            f"FROM {self._progress_named} AS p WHERE sink_table = %s"
         )
+        row = one_row(database, select + (" FOR UPDATE" if locked else ""), self._name)
+        if row is None and locked:
+            fix = "the table is checked again, and filled from the store"
+            raise self._outage("its progress is gone", fix)
         if row is None:
-            if locked:
-                raise self._outage(
-                    "its progress is gone", "the table is checked again, and filled from the store"
-                )
             return -1
         self._require_owner(row[1], row[2])
         self._leave_out(json.loads(row[3] or "[]"))
@@ -210,11 +204,8 @@ class PostgresLogic(BuiltInLogic):
             run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
         if self._table_oid(database, PROGRESS) is None:
             # A row for each table, not for each output: an output may feed two tables, and a table has one owner.
-            run_sql(
-                database,
-                f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, "
-                "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL)",
-            )
+            columns = "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL"
+            run_sql(database, f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, {columns})")
         table = self._table_oid(database, self._name)
         if table is None:
             self._go_by()
@@ -286,20 +277,13 @@ class PostgresLogic(BuiltInLogic):
         return one_row(database, select, self._name) is not None
 
     def _claim(self, database: Connection) -> None:
-        owner = (self.pipeline, self.shape.owner)
-        holder = one_row(
-            database, f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s", self._name
-        )
-        if holder is None:
-            run_sql(
-                database,
-                f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) "
-                "VALUES (%s, %s, %s, -1)",
-                self._name,
-                *owner,
-            )
-        else:
+        select = f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
+        holder = one_row(database, select, self._name)
+        if holder is not None:
             self._require_owner(*holder)
+            return
+        insert = f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) VALUES (%s, %s, %s, -1)"
+        run_sql(database, insert, self._name, self.pipeline, self.shape.owner)
 
     def _require_owner(self, pipeline: str, owner: str) -> None:
         if (pipeline, owner) != (self.pipeline, self.shape.owner):

@@ -313,7 +313,6 @@ class _Check:
 
     @cached_property
     def section(self) -> Section:
-        """The whole timeline."""
         return self.keeper.section(0, self.last)
 
     def _watermark(self) -> int:
