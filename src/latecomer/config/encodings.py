@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from typing import Any, BinaryIO, TextIO
 
 from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.model.words import words
 from latecomer.objects.readable import Readable
 
 UTF8 = "utf-8"
@@ -21,15 +22,7 @@ ENCODINGS = (
     "us-ascii",
     *(f"iso-8859-{part}" for part in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15)),
     *(f"windows-125{page}" for page in range(9)),
-    "koi8-r",
-    UTF16,
-    "utf-16le",
-    "utf-16be",
-    "shift_jis",
-    "euc-jp",
-    "gb18030",
-    "big5",
-    "euc-kr",
+    *words("koi8-r utf-16 utf-16le utf-16be shift_jis euc-jp gb18030 big5 euc-kr"),
 )
 """The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from latecomer.config.contract import Shape
 from latecomer.config.models import Pipeline
-from latecomer.config.sinks import LONGEST_NAME, FileSink, Sink
+from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors import SinkError
 from latecomer.sink.base import PROGRESS, BuiltInLogic
 from latecomer.sink.both_shapes import (
@@ -116,10 +116,8 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
             return self._planned(database)
 
     def bring(self, stored: Stored) -> TableSteps:
-        if len(f"{self._name}{VIEW}".encode()) > LONGEST_NAME:
-            raise self._refusal(
-                f"Postgres cuts names after {LONGEST_NAME} bytes", "give the table a shorter name"
-            )
+        name = f"{self._name}{VIEW}"
+        self._require_short(name, f"of the view: {name}", "give the table a shorter name")
         with self._transaction() as database:
             self._require_existing(database)
             self._progress(database, locked=True)
@@ -127,10 +125,10 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
             run, stage = partial(run_sql, database), partial(self._stage, database, stored)
             self._carry_out(steps, self._table, run, stage)
             view = f"SELECT {steps.view} FROM {self._table}"
-            if not make_view(database, self._schema, f"{self._name}{VIEW}", view):
-                raise self._refusal(f"{self._schema}.{self._name}{VIEW} is no view", "rename it")
-            for name in steps.drops:  # only now: the old view used them
-                run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(name)}")
+            if not make_view(database, self._schema, name, view):
+                raise self._refusal(f"{self._schema}.{name} is no view", "rename it")
+            for column in steps.drops:  # only now: the old view used them
+                run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(column)}")
             self._keep_left_out(database, steps)
             return steps
 

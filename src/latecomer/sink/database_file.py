@@ -147,6 +147,10 @@ class DatabaseFileLogic(FileSinkLogic):
         refuse = self._refusal if self.path.exists() else self._outage
         return refuse("the file cannot be opened", fix, batch)
 
+    def _refused(self, error: Exception, batch: int | None) -> SinkError:
+        fix = "run again, after fixing the file or giving the sink another path"
+        return self._refusal(f"the database refused ({first_line(error)})", fix, batch)
+
     def _held(self, batch: int | None) -> SinkError:
         reason = f"another program held the database for {BUSY_SECONDS:g} s"
         return self._outage(reason, "close it or let it finish", batch)

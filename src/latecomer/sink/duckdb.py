@@ -125,21 +125,16 @@ class DuckdbLogic(DatabaseFileLogic):
 
     def _explained(self, error: Exception, batch: int | None) -> SinkError:
         """The error with reason and fix: an outage where it may pass."""
-        text = first_line(error)
         if _is_held(error):
             return self._held(batch)
-        if "not a valid DuckDB database file" in text:
+        if "not a valid DuckDB database file" in first_line(error):
             fix = "move it away, or give the sink another path"
             return self._refusal("the file is not a DuckDB database", fix, batch)
         if (refusal := self._system_refusal(error, batch)) is not None:
             return refusal
         if not self.path.is_file():
             return self._not_opened(batch)
-        return self._refusal(
-            f"the database refused ({text})",
-            "run again, after fixing the file or giving the sink another path",
-            batch,
-        )
+        return self._refused(error, batch)
 
 
 def _is_held(error: Exception) -> bool:

@@ -180,11 +180,14 @@ class PostgresLogic(BuiltInLogic):
 
     def _require_names(self) -> None:
         for what, name in (("table", self._name), *(("column", name) for name in self._columns)):
-            if len(name.encode()) > LONGEST_NAME or "\0" in name:
-                fix = "give it a shorter name" if what == "table" else "rename it: columns: {SHORT: …}"
-                raise self._refusal(f"Postgres cuts names after {LONGEST_NAME} bytes ({what} {name})", fix)
+            fix = "give it a shorter name" if what == "table" else "rename it: columns: {SHORT: …}"
+            self._require_short(name, f"{what} {name}", fix)
         if self._name == PROGRESS:
             raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+
+    def _require_short(self, name: str, shown: str, fix: str) -> None:
+        if len(name.encode()) > LONGEST_NAME or "\0" in name:
+            raise self._refusal(f"Postgres cuts names after {LONGEST_NAME} bytes ({shown})", fix)
 
     def _require_database(self, database: Connection) -> None:
         version, encoding = database.info.server_version, database.info.parameter_status("server_encoding")

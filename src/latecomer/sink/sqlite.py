@@ -131,11 +131,7 @@ class SqliteLogic(DatabaseFileLogic):
             case sqlite3.SQLITE_IOERR:
                 reason = f"the database cannot be read or written ({first_line(error)})"
                 return self._outage(reason, "check the disk and how it is attached", batch)
-        return self._refusal(
-            f"the database refused ({first_line(error)})",
-            "run again, after fixing the file or giving the sink another path",
-            batch,
-        )
+        return self._refused(error, batch)
 
 
 def _definition(columns: Mapping[str, str]) -> str:

@@ -130,15 +130,9 @@ def require_balance(entries: Iterable[Entry]) -> None:
 
 
 def as_table(entries: Sequence[Entry]) -> pa.Table:
-    columns = {
-        "batch": [entry.batch for entry in entries],
-        "output": [entry.output for entry in entries],
-        "unit": [entry.unit for entry in entries],
-        "received": [entry.received for entry in entries],
-        **{fate.value: [entry.fates.get(fate, Decimal(0)) for entry in entries] for fate in Fate},
-        "partly_late": [entry.partly_late for entry in entries],
-        "late_at_source": [entry.late_at_source for entry in entries],
-    }
-    return pa.table(
-        {name: pa.array(values, LEDGER.field(name).type) for name, values in columns.items()}, schema=LEDGER
+    """The lines as rows of the ledger."""
+    rows = (
+        {**vars(entry), **{fate.value: entry.fates.get(fate, Decimal(0)) for fate in Fate}}
+        for entry in entries
     )
+    return pa.Table.from_pylist(list(rows), LEDGER)
