@@ -92,12 +92,8 @@ def _unusable(field: str, path: str, on_disk: bool) -> Problem | None:
     try:
         Path(path).expanduser()
     except RuntimeError:
-        return Problem(
-            field,
-            "there is no such user",
-            path,
-            "name an existing user after ~, or write ./~… for a file of that name",
-        )
+        fix = "name an existing user after ~, or write ./~… for a file of that name"
+        return Problem(field, "there is no such user", path, fix)
     return None
 
 
@@ -136,12 +132,8 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
         part = sink.part(listed.name)
         others = {other: owner for (path, other), owner in seen.items() if path == place}
         if others and (part == "" or "" in others or part in others):
-            yield Problem(
-                field,
-                f"writes where {owner_in_words(next(iter(others.values())))} writes already",
-                sink.place,
-                f"give each output a {what} of its own",
-            )
+            reason = f"writes where {owner_in_words(next(iter(others.values())))} writes already"
+            yield Problem(field, reason, sink.place, f"give each output a {what} of its own")
         seen[place, part] = listed.owner
 
 

@@ -63,12 +63,8 @@ def _reference_problem(field: str, written: str, base: Path) -> Problem | None:
             return Problem(field, "the environment has no such variable", reference[0], fix)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is no text"
-            return Problem(
-                field,
-                f"the file cannot be read ({reason})",
-                reference[0],
-                "correct the path, or make the file readable",
-            )
+            fix = "correct the path, or make the file readable"
+            return Problem(field, f"the file cannot be read ({reason})", reference[0], fix)
         if not value:
             return Problem(field, "stands for nothing", reference[0], "set it to what should be used")
     return None

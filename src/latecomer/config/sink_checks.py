@@ -52,11 +52,9 @@ def rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
             yield Problem(f"{listed.field}.serving", reason, True, "leave it out here")
     for name, output in pipeline.outputs.items():
         if output.late_to and not output.sets_aside:
-            yield Problem(
-                f"outputs.{name}.late_to",
-                f"would never get a row: late is {output.late} and too_late is {output.too_late}",
-                fix="use side_output for late or too_late, or leave late_to out",
-            )
+            reason = f"would never get a row: late is {output.late} and too_late is {output.too_late}"
+            fix = "use side_output for late or too_late, or leave late_to out"
+            yield Problem(f"outputs.{name}.late_to", reason, fix=fix)
 
 
 def plain_passwords(pipeline: Pipeline) -> list[Problem]:
