@@ -20,11 +20,10 @@ from latecomer.sink.both_shapes import (
     VIEW,
     BothShapes,
     TableSteps,
-    complete,
-    fill,
     filled_columns,
-    refill,
+    filled_values,
     table_steps,
+    update_from,
     would_lose,
 )
 from latecomer.sink.database_file import LEFT_OUT
@@ -92,13 +91,12 @@ class MigratedInSql(MigratedTable):
             run(f"ALTER TABLE {table} ADD COLUMN {self._defined(name)}")
         if brings:
             staged = stage(brings)
-            for name in brings:
-                run(refill(table, staged, name, place))
-            run(fill(table, steps.brings))
+            for column in map(double_quoted, brings):
+                run(update_from(table, staged, f"{column} = staged.{column}", place))
         if steps.completes:
-            run(complete(table, stage(list(self.shapes.old)), steps.completes, place))
-        if steps.fills:
-            run(fill(table, steps.fills))
+            run(update_from(table, stage(list(self.shapes.old)), filled_values(steps.completes), place))
+        for computed in filter(None, (steps.brings, steps.fills)):
+            run(f"UPDATE {table} SET {filled_values(computed)}")
         for name in steps.drops:
             lost = f"SELECT count(*) FROM {table} WHERE {would_lose(name, self.shapes.old[name])}"
             self._require_nothing_lost(name, run(lost).fetchone()[0])

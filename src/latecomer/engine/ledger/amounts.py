@@ -8,7 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.logged import LogSplit
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.repeated import COLUMNS, Repeated
 from latecomer.log.summaries import sums_of
 from latecomer.model.ledger import EVENTS, exact_amounts
 from latecomer.store.data_files import batch_of, batches_of
@@ -30,6 +31,14 @@ def table_parts(table: Table, columns: Sequence[str], after: int, last: int) -> 
     """Some columns of the batches in (after, last], some rows at a time."""
     files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= last]
     return LogSplit([*map(table.location, files)], 1, table.schema, after, last).tables(columns)
+
+
+def repeated_amounts(
+    logged: Logged, repeated: Repeated, columns: Mapping[str, str], measures: Mapping[str, str]
+) -> BatchAmounts:
+    """The amounts of the logged events that had come before, by the batch in which they came again."""
+    parts = logged.parts([*COLUMNS, *(columns[name] for name in measures)])
+    return amounts_by_batch((repeated.among(part) for part in parts), columns, measures)
 
 
 @exact_amounts()

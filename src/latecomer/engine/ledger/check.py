@@ -11,10 +11,9 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.amounts import amounts_by_batch, table_amounts, table_parts
+from latecomer.engine.ledger.amounts import repeated_amounts, table_amounts, table_parts
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
-from latecomer.log.repeated import COLUMNS
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
@@ -170,13 +169,9 @@ class _Check:
         if self.store.pipeline.event.id is None or joined < 0:
             return intake
         tally, fate = dict(intake), Fate.DUPLICATE.value
-        view, measures = self.store.layout.view, self.store.measures()
         if (repeated := self.log.repeated(joined)) is not None:
-            parts = self.log.everything(through=self.last).parts(
-                [*COLUMNS, *(view[measure] for measure in measures)]
-            )
-            duplicates = (repeated.among(part) for part in parts)
-            for batch, amounts in amounts_by_batch(duplicates, view, measures).items():
+            logged, view = self.log.everything(through=self.last), self.store.layout.view
+            for batch, amounts in repeated_amounts(logged, repeated, view, self.store.measures()).items():
                 for unit, amount in amounts.items():
                     tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
         if self.removed >= 0:
