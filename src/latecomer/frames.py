@@ -31,7 +31,8 @@ from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.engine.following import Following, Intake
+from latecomer.engine.following import Following
+from latecomer.engine.intake import Intake
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.progress import Progress, progress_of

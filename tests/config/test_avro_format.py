@@ -9,11 +9,11 @@ from typing import Any
 import fastavro
 import pytest
 
-from latecomer.config.avro import Avro
 from latecomer.config.avro_files import file_schema
 from latecomer.config.damage import DamagedFile
 from latecomer.config.load import check_secrets, load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.config.registered import Avro
 from latecomer.errors import PipelineError
 
 FILE = """

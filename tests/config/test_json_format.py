@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.config.load import check_secrets, load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import RegisteredJson
 from latecomer.errors import PipelineError
 
 FILE = """

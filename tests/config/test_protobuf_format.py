@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.test_avro_format import KAFKA, loaded, refused
-from latecomer.config.protobuf import Protobuf
+from latecomer.config.registered import Protobuf
 
 FILES = "files: {path: in, format: FORMAT}"
 

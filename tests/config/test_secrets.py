@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.errors import SinkOutage
 from latecomer.errors.redacting import without_secrets
 
@@ -46,11 +46,10 @@ def test_what_it_stood_for_is_in_no_sentence(tmp_path: Path, monkeypatch: pytest
 def test_a_reference_to_nothing_is_a_mistake(tmp_path: Path, written: str, message: str, value: str) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xfd")
     (tmp_path / "empty").write_bytes(b"\n")
-    problem = reference_problem("source.kafka.options", written, tmp_path)
-    assert problem is not None
+    (problem,) = reference_problems([("source.kafka.options", written)], tmp_path)
     assert (problem.message, problem.value) == (message, value)
     assert problem.fix
 
 
 def test_a_text_without_references_is_no_mistake(tmp_path: Path) -> None:
-    assert reference_problem("target", "postgresql://db/books", tmp_path) is None
+    assert not list(reference_problems([("target", "postgresql://db/books")], tmp_path))

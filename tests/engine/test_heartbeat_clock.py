@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from latecomer.engine import following
+from latecomer.engine.intake import Intake
 from latecomer.errors import SourceOutage
 from latecomer.model.merging import ReadTo
 from latecomer.model.sources import BySource
@@ -63,18 +64,18 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The machine's clock, in the test's hands."""
     held = SimpleNamespace(seconds=1_000.0)
     monkeypatch.setattr(following.time, "monotonic", lambda: held.seconds)
-    monkeypatch.setattr(following, "is_store", lambda _: True)
-    monkeypatch.setattr(following, "heartbeat", lambda engine, at: engine.heartbeat(at))
-    monkeypatch.setattr(following, "publish_rebuilds", lambda _: None)  # nobody asks for one
+    monkeypatch.setattr("latecomer.engine.intake.is_store", lambda _: True)
+    monkeypatch.setattr("latecomer.engine.intake.heartbeat", lambda engine, at: engine.heartbeat(at))
+    monkeypatch.setattr("latecomer.engine.intake.publish_rebuilds", lambda _: None)  # nobody asks for one
     moments = dict.fromkeys(("quiet", "busy", "rest", "close"), lambda: None)
     monkeypatch.setattr(
-        following, "ScheduledUpkeep", lambda *_: SimpleNamespace(**moments)
+        "latecomer.engine.intake.ScheduledUpkeep", lambda *_: SimpleNamespace(**moments)
     )  # there are no tables
     return held
 
 
-def started(engine: Engine) -> following.Intake:
-    return following.Intake(engine, threading.Event())  # type: ignore[arg-type]
+def started(engine: Engine) -> Intake:
+    return Intake(engine, threading.Event())  # type: ignore[arg-type]
 
 
 def heard(engine: Engine, at: int) -> None:

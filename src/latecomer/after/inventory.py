@@ -8,8 +8,7 @@ from typing import Any
 
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
-from latecomer.config.registered import Registered
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.schemas.inventory.seen import Inventory
 from latecomer.source.kafka_broker import Broker, Place

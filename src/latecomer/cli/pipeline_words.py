@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
-from latecomer.config.registered import SchemaFormat
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import RegisteredJson, SchemaFormat
 from latecomer.errors.redacting import redacted
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration

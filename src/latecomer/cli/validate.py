@@ -24,8 +24,7 @@ from latecomer.cli.terminal import harmless
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
-from latecomer.config.registered import SchemaFormat
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import RegisteredJson, SchemaFormat
 from latecomer.config.views import place_in
 from latecomer.model.durations import format_duration
 

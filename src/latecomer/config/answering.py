@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
     from latecomer.after.explain.arrived import Arrived
@@ -35,56 +35,46 @@ class Answering:
     ) -> Rows:
         """The number that stands for each window and key; `Reader.results` describes the arguments."""
         moments = {"as_of": as_of, "as_of_arrival": as_of_arrival, "valid_at": valid_at}
-        rows: Rows = _notebook().results(self, output, include_open, key, moments)
-        return rows
+        return cast("Rows", _notebook().results(self, output, include_open, key, moments))
 
     def panes(self, output: str, *, window: Moment | None = None, key: Key | None = None) -> Rows:
         """Every number that was published or taken back, in order of publication."""
-        rows: Rows = _notebook().panes(self, output, window, key)
-        return rows
+        return cast("Rows", _notebook().panes(self, output, window, key))
 
     def late(self, output: str) -> Rows:
         """The side output: every valid event that came late."""
-        rows: Rows = _notebook().late(self, output)
-        return rows
+        return cast("Rows", _notebook().late(self, output))
 
     def dead_letters(self) -> Rows:
         """Every row that could not become an event, and why."""
-        rows: Rows = _notebook().dead_letters(self)
-        return rows
+        return cast("Rows", _notebook().dead_letters(self))
 
     def watermarks(self) -> Rows:
         """The timeline: the watermark in force for each tick of each batch."""
-        rows: Rows = _notebook().watermarks(self)
-        return rows
+        return cast("Rows", _notebook().watermarks(self))
 
     def ledger_totals(self) -> Rows:
         """What was received and what became of it, per output and unit, and whether the two sides balance."""
-        rows: Rows = _notebook().ledger_totals(self)
-        return rows
+        return cast("Rows", _notebook().ledger_totals(self))
 
     def ledger_lines(self) -> Rows:
         """Every line of the ledger: what each batch received, and what became of it."""
-        rows: Rows = _notebook().ledger_lines(self)
-        return rows
+        return cast("Rows", _notebook().ledger_lines(self))
 
     def sink_status(self) -> Rows:
         """How far behind each sink is, since when and why."""
-        rows: Rows = _notebook().sink_status(self)
-        return rows
+        return cast("Rows", _notebook().sink_status(self))
 
     def arrivals(self, output: str, *, until: Moment | None = None) -> Arrived:
         """Event time against arrival time, up to a moment of the arrival clock: the watermark as a line, windows as
         bands, late events by fate. A notebook draws it; `svg()` returns it as text."""
-        arrived: Arrived = _notebook().arrivals(self, output, until)
-        return arrived
+        return cast("Arrived", _notebook().arrivals(self, output, until))
 
     def explain(
         self, output: str, window: Moment, key: Key | None = None, *, clock: str = "published"
     ) -> Explanation:
         """The history of one number, as `latecomer.explain` returns it."""
-        explanation: Explanation = _notebook().explain(self, output, window, key, clock=clock)
-        return explanation
+        return cast("Explanation", _notebook().explain(self, output, window, key, clock=clock))
 
 
 _ANSWERS: list[Callable[[], Any]] = []

@@ -66,11 +66,8 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
         fix = did_you_mean(rest[0], pipeline.sources)
         yield Problem(field, "the pipeline has no such source", rest[0], fix)
     elif first not in ("watermark", "outputs") and not (first == "sources" and rest[1:2] == ["watermark"]):
-        yield Problem(
-            field,
-            "cannot change in a replay: the log was written with it",
-            fix="change watermark or outputs, or run the pipeline into a new store",
-        )
+        fix = "change watermark or outputs, or run the pipeline into a new store"
+        yield Problem(field, "cannot change in a replay: the log was written with it", fix=fix)
     elif first == "outputs" and not rest:
         yield Problem(field, "names no output and no field", fix="write outputs.NAME.FIELD")
     elif first == "outputs" and rest[0] not in pipeline.outputs:
@@ -82,11 +79,9 @@ def _dead_letters_again(pipeline: Pipeline, other: Pipeline) -> Iterator[Problem
     for name, view in pipeline.views.items():
         if other.views[name].watermark.max_future == view.watermark.max_future:
             continue
-        yield Problem(
-            place_in(name, "watermark.max_future"),
-            "cannot change in a replay: dead letters were separated before anything was logged",
-            fix="leave it as it is, or run the pipeline into a new store",
-        )
+        reason = "cannot change in a replay: dead letters were separated before anything was logged"
+        fix = "leave it as it is, or run the pipeline into a new store"
+        yield Problem(place_in(name, "watermark.max_future"), reason, fix=fix)
 
 
 def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:

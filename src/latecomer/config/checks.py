@@ -47,42 +47,30 @@ def _of_source(pipeline: Pipeline) -> Iterator[Problem]:
     yield from rename_problems(pipeline)
     read, event = pipeline.source.in_files, pipeline.event
     if read and read.partition and event.partition and read.partition != event.partition:
-        yield Problem(
-            f"source.{pipeline.source.key}.partition",
-            f"says another column than event.partition ({event.partition})",
-            read.partition,
-            "name the source-partition column once",
-        )
+        reason = f"says another column than event.partition ({event.partition})"
+        fix = "name the source-partition column once"
+        yield Problem(f"source.{pipeline.source.key}.partition", reason, read.partition, fix)
 
 
 def _common_renames(pipeline: Pipeline) -> Iterator[Problem]:
     if pipeline.sources and pipeline.renames:
         first = next(iter(pipeline.sources))
-        yield Problem(
-            "columns",
-            "each of several sources has its own names",
-            ", ".join(pipeline.renames),
-            f"move them to the sources: sources: {{{first}: {{columns: {{…}}}}}}",
-        )
+        reason = "each of several sources has its own names"
+        fix = f"move them to the sources: sources: {{{first}: {{columns: {{…}}}}}}"
+        yield Problem("columns", reason, ", ".join(pipeline.renames), fix)
 
 
 def _accumulation(name: str, output: Output) -> Iterator[Problem]:
     if output.late is LatePolicy.RETRACT and output.accumulation is not Accumulation.RETRACTING:
-        yield Problem(
-            f"outputs.{name}.accumulation",
-            "late: retract takes back every pane it replaces",
-            output.accumulation.value,
-            "leave accumulation out, or use late: update",
-        )
+        reason = "late: retract takes back every pane it replaces"
+        fix = "leave accumulation out, or use late: update"
+        yield Problem(f"outputs.{name}.accumulation", reason, output.accumulation.value, fix)
     if output.accumulation is Accumulation.DISCARDING:
         for aggregate_name, aggregate in output.aggregates.items():
             if aggregate.function not in ADDITIVE:
-                yield Problem(
-                    f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.called} cannot be added up from the panes of accumulation: discarding",
-                    str(aggregate),
-                    "use sum, count, min or max, or accumulation: accumulating",
-                )
+                reason = f"{aggregate.called} cannot be added up from the panes of accumulation: discarding"
+                fix = "use sum, count, min or max, or accumulation: accumulating"
+                yield Problem(f"outputs.{name}.aggregates.{aggregate_name}", reason, str(aggregate), fix)
 
 
 def require_output(pipeline: Pipeline, name: str) -> None:
@@ -101,19 +89,13 @@ def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
     if output.emit_empty and output.closes_silently:
-        yield Problem(
-            f"outputs.{name}.trigger.on_time",
-            "a window that closes without a pane cannot be told from one without events",
-            output.trigger.on_time,
-            "leave on_time out, or emit_empty",
-        )
+        reason = "a window that closes without a pane cannot be told from one without events"
+        fix = "leave on_time out, or emit_empty"
+        yield Problem(f"outputs.{name}.trigger.on_time", reason, output.trigger.on_time, fix)
     if output.emit_empty and (output.window.merges or output.window.endless):
-        yield Problem(
-            f"outputs.{name}.emit_empty",
-            f"there are no empty windows where the window is {output.window.kind}",
-            True,
-            "leave emit_empty out, or use tumbling, sliding or calendar windows",
-        )
+        reason = f"there are no empty windows where the window is {output.window.kind}"
+        fix = "leave emit_empty out, or use tumbling, sliding or calendar windows"
+        yield Problem(f"outputs.{name}.emit_empty", reason, True, fix)
 
 
 def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterator[Problem]:
@@ -130,20 +112,13 @@ def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterato
         in_parts = aggregate.function not in ("count", "max", "min", "sum")
         parts = {f"{aggregate_name}_{part}" for part in STATE_PARTS} if in_parts else set()
         if parts & states:
-            yield Problem(
-                f"{field}.aggregates.{aggregate_name}",
-                f"would keep a part of its state as {min(parts & states)}, which there is already",
-                aggregate_name,
-                "choose another name for the aggregate",
-            )
+            reason = f"would keep a part of its state as {min(parts & states)}, which there is already"
+            fix = "choose another name for the aggregate"
+            yield Problem(f"{field}.aggregates.{aggregate_name}", reason, aggregate_name, fix)
         states |= parts
         if not NAME.fullmatch(aggregate_name) or aggregate_name.startswith(PRIVATE):
-            yield Problem(
-                f"{field}.aggregates.{aggregate_name}",
-                "is not a usable name",
-                aggregate_name,
-                "use letters, digits and _ only",
-            )
+            fix = "use letters, digits and _ only"
+            yield Problem(f"{field}.aggregates.{aggregate_name}", "is not a usable name", aggregate_name, fix)
         elif aggregate_name.lower() in taken:
             yield Problem(
                 f"{field}.aggregates.{aggregate_name}",

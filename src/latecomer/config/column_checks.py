@@ -123,12 +123,9 @@ def _part_of(column: str, kind: str) -> str:
 def _lists_in_csv(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
     for column, kind in columns.items():
         if pipeline.format == "csv" and types.is_nested(kind):
-            yield Problem(
-                f"source.schema.{pipeline.source_name(column)}",
-                "a field of CSV is text and cannot be a list or a map",
-                kind,
-                "declare it as string",
-            )
+            reason = "a field of CSV is text and cannot be a list or a map"
+            fix = "declare it as string"
+            yield Problem(f"source.schema.{pipeline.source_name(column)}", reason, kind, fix)
 
 
 def _misread(written: Mapping[str, str | None], columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -208,12 +205,8 @@ def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Pro
     written = aggregate.column or ""
     named = [column for column in columns if re.search(rf"\b{re.escape(column)}\b", written)]
     plain = aggregate.model_copy(update={"column": named[0] if named else "column"})
-    return Problem(
-        field,
-        f"{aggregate.called} takes one column, not an expression",
-        written,
-        f'write {plain}, or name what is computed: columns: {{NAME: "{written}"}}',
-    )
+    fix = f'write {plain}, or name what is computed: columns: {{NAME: "{written}"}}'
+    return Problem(field, f"{aggregate.called} takes one column, not an expression", written, fix)
 
 
 def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
@@ -247,12 +240,9 @@ def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
     column = pipeline.event.producer_seq
     kind = columns.get(column) if column else None
     if kind is not None and kind not in types.INTEGERS:
-        yield Problem(
-            "event.producer_seq",
-            f"is a {kind} column, and only whole numbers can be counted",
-            column,
-            f"declare it in source.schema as {column}: bigint, or leave producer_seq out",
-        )
+        reason = f"is a {kind} column, and only whole numbers can be counted"
+        fix = f"declare it in source.schema as {column}: bigint, or leave producer_seq out"
+        yield Problem("event.producer_seq", reason, column, fix)
 
 
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -269,38 +259,25 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
             fix = fix_by_renaming(pipeline.source_name(column), columns)
             yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, fix)
         if kind is not None and not types.is_exact(kind):
-            yield Problem(
-                f"ledger.{index}",
-                f"a {kind} column cannot be summed exactly, so the ledger could not balance",
-                column,
-                f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)",
-            )
+            reason = f"a {kind} column cannot be summed exactly, so the ledger could not balance"
+            fix = f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)"
+            yield Problem(f"ledger.{index}", reason, column, fix)
         elif kind is not None and (types.scale_of(kind) > 6 or types.whole_digits(kind) > 32):
-            yield Problem(
-                f"ledger.{index}",
-                f"a {kind} column has more digits than the ledger keeps (32 before the point, 6 after)",
-                column,
-                "leave it out of the ledger, or declare fewer digits",
-            )
+            reason = f"a {kind} column has more digits than the ledger keeps (32 before the point, 6 after)"
+            fix = "leave it out of the ledger, or declare fewer digits"
+            yield Problem(f"ledger.{index}", reason, column, fix)
 
 
 def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
     for name, aggregate in output.aggregates.items():
         kind, field = columns.get(aggregate.column or ""), f"{place}.aggregates.{name}"
         if kind is not None and types.is_nested(kind):
-            yield Problem(
-                field,
-                f"{aggregate.called} takes one value of each event, and {aggregate.column} is {kind}",
-                str(aggregate),
-                _part_of(aggregate.column or "", kind),
-            )
+            reason = f"{aggregate.called} takes one value of each event, and {aggregate.column} is {kind}"
+            yield Problem(field, reason, str(aggregate), _part_of(aggregate.column or "", kind))
         elif kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
-            yield Problem(
-                field,
-                f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
-                str(aggregate),
-                "declare the column as a number in source.schema, or use count, min or max",
-            )
+            reason = f"{aggregate.called} needs a number, and {aggregate.column} is {kind}"
+            fix = "declare the column as a number in source.schema, or use count, min or max"
+            yield Problem(field, reason, str(aggregate), fix)
         elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
             yield Problem(
                 field,

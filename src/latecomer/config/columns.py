@@ -110,14 +110,10 @@ def infer_columns(
         for column, kind in inferred.items():
             if column:  # a column without a name is left out: nothing can refer to it
                 before = columns.get(column)
-                columns[column] = _common(before, kind)
-                if (
-                    file_format == "parquet"
-                    and before is not None
-                    and not _both_fit(columns[column], before, kind)
-                ):
+                columns[column] = common = _common(before, kind)
+                if file_format == "parquet" and before is not None and not _both_fit(common, before, kind):
                     raise _disagreeing(column, before, seen_in[column], kind, name)
-                if columns[column] != before:
+                if common != before:
                     seen_in[column] = name
     if not columns:
         raise SourceError(

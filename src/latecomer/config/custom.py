@@ -88,10 +88,7 @@ def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
     for file in (beside.with_suffix(".py"), beside / "__init__.py"):
         if file.is_file() and loaded != file:
             raise _mistake(
-                field,
-                f"another module {name} is loaded already ({loaded})",
-                value,
-                f"rename {file.name}",
+                field, f"another module {name} is loaded already ({loaded})", value, f"rename {file.name}"
             )
     return module
 
@@ -104,16 +101,16 @@ def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: 
         raise _mistake(
             field, f"{name} is not a {noun}", value, f"write class {name}(latecomer.{kind.__name__}):"
         )
-    classes = [each for each, other in vars(module).items() if _is_own(other, module, kind)]
+    classes = [
+        each
+        for each, other in vars(module).items()
+        if inspect.isclass(other) and issubclass(other, kind) and other.__module__ == module.__name__
+    ]
     near = difflib.get_close_matches(name, classes, n=1)
     fix = (
         f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(classes) or f'no {noun}'}"
     )
     raise _mistake(field, f"module {module.__name__} has no class {name}", value, fix)
-
-
-def _is_own(other: object, module: ModuleType, kind: type[Model]) -> bool:
-    return inspect.isclass(other) and issubclass(other, kind) and other.__module__ == module.__name__
 
 
 def _mistake(field: str, message: str, value: object, fix: str) -> PydanticCustomError:

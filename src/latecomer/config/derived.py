@@ -71,9 +71,5 @@ def not_from_the_log(
     """Problems with derived columns where events need a column of the source."""
     for field, column in named:
         if column in pipeline.derived:
-            yield Problem(
-                field,
-                "is a derived column, which is computed from events that are in the log already",
-                column,
-                fix,
-            )
+            reason = "is a derived column, which is computed from events that are in the log already"
+            yield Problem(field, reason, column, fix)

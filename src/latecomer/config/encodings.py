@@ -5,12 +5,13 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from io import TextIOWrapper
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO
 
 from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.model.words import words
 from latecomer.objects.readable import Readable
 
 UTF8 = "utf-8"
@@ -21,21 +22,15 @@ ENCODINGS = (
     "us-ascii",
     *(f"iso-8859-{part}" for part in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15)),
     *(f"windows-125{page}" for page in range(9)),
-    "koi8-r",
-    UTF16,
-    "utf-16le",
-    "utf-16be",
-    "shift_jis",
-    "euc-jp",
-    "gb18030",
-    "big5",
-    "euc-kr",
+    *words("koi8-r utf-16 utf-16le utf-16be shift_jis euc-jp gb18030 big5 euc-kr"),
 )
 """The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 """Python's name of each encoding → the name in ENCODINGS."""
-_BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
-"""The first bytes of a UTF-16 file whose high bytes come first."""
+_UNPACKING: dict[str, Callable[[BinaryIO], AbstractContextManager[Any]]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+}
 LOOKED_AT = 1 << 20
 """How many bytes of a file are read to see whether it is UTF-8."""
 LOOKED_AT_FIRST = 200
@@ -69,7 +64,7 @@ def file_encoding(file: Readable, encoding: str) -> str:
         return encoding
     try:
         with damage_found("text"), _open_bytes(file) as content:
-            return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
+            return "utf-16be" if content.read(2) == codecs.BOM_UTF16_BE else "utf-16le"
     except DamagedFile:
         return "utf-16le"  # the damage shows when the file is read
 
@@ -158,12 +153,8 @@ def _has_mark(file: Readable) -> bool:
 def _open_bytes(file: Readable) -> Iterator[BinaryIO]:
     """A file, decompressed."""
     with file.open("rb") as content:
-        match file.suffix:
-            case ".gz":
-                with gzip.open(content) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            case ".bz2":
-                with bz2.open(content) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            case _:
-                yield content
+        if (unpack := _UNPACKING.get(file.suffix)) is None:
+            yield content
+            return
+        with unpack(content) as unpacked:
+            yield unpacked

@@ -7,18 +7,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
 
-from latecomer.config.avro import NAME as AVRO
-from latecomer.config.avro import Avro
 from latecomer.config.custom import load_own, made_with
 from latecomer.config.own import OWN, Decoder, WrittenDecoder
-from latecomer.config.protobuf import NAME as PROTOBUF
-from latecomer.config.protobuf import Protobuf
-from latecomer.config.registered import Registered
-from latecomer.config.registered_json import NAME as JSON
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson
 
 BuiltIn = Literal["json", "csv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(BuiltIn)
+AVRO, JSON, PROTOBUF = Avro.kind, RegisteredJson.kind, Protobuf.kind
 _REGISTERED: dict[str, type[Registered]] = {AVRO: Avro, JSON: RegisteredJson, PROTOBUF: Protobuf}
 
 

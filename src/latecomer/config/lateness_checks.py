@@ -147,12 +147,9 @@ def delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
     """`delays` of partitions in a source without a partition column."""
     delays = getattr(pipeline.watermark, "delays", {})
     if delays and pipeline.partition_column is None:
-        yield Problem(
-            "watermark.delays",
-            "names partitions, and there is no partition column",
-            sorted(delays),
-            "name the column in event.partition, or leave delays out",
-        )
+        reason = "names partitions, and there is no partition column"
+        fix = "name the column in event.partition, or leave delays out"
+        yield Problem("watermark.delays", reason, sorted(delays), fix)
 
 
 def looks_back(window: AnyWindow) -> int:

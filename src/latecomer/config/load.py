@@ -63,7 +63,9 @@ def pipeline_of(document: Mapping[str, Any], file: Path, lines: Mapping[Location
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})
     except ValidationError as error:
         raise PipelineError([_problem(entry, file, lines) for entry in _own_errors(error)]) from None
-    return placed(pipeline, checks.check(pipeline), file, lines)
+    if problems := checks.check(pipeline):
+        raise PipelineError([at_line(problem, file, lines) for problem in problems])
+    return pipeline
 
 
 def _own_errors(error: ValidationError) -> list[Any]:
@@ -71,15 +73,6 @@ def _own_errors(error: ValidationError) -> list[Any]:
     errors = error.errors()
     around = {entry["loc"][:length] for entry in errors for length in range(len(entry["loc"]))}
     return [entry for entry in errors if entry["type"] != "too_short" or entry["loc"] not in around]
-
-
-def placed(
-    pipeline: Pipeline, problems: Sequence[Problem], file: Path | None, lines: Mapping[Location, int]
-) -> Pipeline:
-    """The pipeline. Where there are problems, an error with the line of each."""
-    if problems:
-        raise PipelineError([at_line(problem, file, lines) for problem in problems])
-    return pipeline
 
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:

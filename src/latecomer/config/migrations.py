@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from latecomer.config.load import at_line
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import LatecomerError, PipelineError, Problem, did_you_mean
 from latecomer.model.base import in_own_words
@@ -71,7 +71,6 @@ drift_limit: 0.1%
 
 
 def load_migration(file: Path) -> Migration:
-    """The migration in a file."""
     document, lines = compose(read_text(file, MIGRATION), file, MIGRATION)
     if not isinstance(document, dict):
         raise whole_file(file, "is not a mapping of keys to values", "see latecomer migrate new", MIGRATION)
@@ -79,11 +78,9 @@ def load_migration(file: Path) -> Migration:
         migration = Migration.model_validate(_with_readers(document, file, lines))
     except ValidationError as error:
         raise PipelineError([_problem(each, file, lines) for each in error.errors()]) from None
-    problems = [
-        *_wrong_readers(migration),
-        *_wrong_secrets(migration, file.parent),
-    ]
-    if problems:
+    secrets = {"registry": migration.registry, "token": migration.token}
+    texts = [(field, text) for field, text in secrets.items() if text]
+    if problems := [*_wrong_readers(migration), *reference_problems(texts, file.parent)]:
         raise PipelineError([at_line(each, file, lines) for each in problems])
     return migration
 
@@ -136,12 +133,6 @@ def _wrong_readers(migration: Migration) -> list[Problem]:
         except LatecomerError as error:
             problems.append(Problem(f"to.{name}", f"is no field of Avro: {error}"))
     return problems
-
-
-def _wrong_secrets(migration: Migration, base: Path) -> list[Problem]:
-    texts = {"registry": migration.registry, "token": migration.token}
-    problems = [reference_problem(field, text, base) for field, text in texts.items() if text]
-    return [each for each in problems if each is not None]
 
 
 _MODELS = {"soak": Soak, "consumers": Consumer, "to": NewField}

@@ -30,13 +30,7 @@ from latecomer.config.operation import Alerts, Lease, Retention, Upkeep, written
 from latecomer.config.outputs import Output
 from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, escaped
-from latecomer.config.renames import (
-    DerivedColumn,
-    SourceColumn,
-    WrittenEither,
-    seen_columns,
-    source_name,
-)
+from latecomer.config.renames import DerivedColumn, SourceColumn, WrittenEither, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
@@ -81,8 +75,7 @@ class Event(Model):
     unit: Unit | None = Field(None, description="the unit of times written as numbers")
     producer: str | None = Field(None, description="the column that names who made the event")
     producer_seq: str | None = Field(
-        None,
-        description="the column with the producer's own count of its events, for `latecomer gaps`",
+        None, description="the column with the producer's own count of its events, for `latecomer gaps`"
     )
 
     @property
@@ -94,8 +87,7 @@ class Event(Model):
 def _strategy(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Strategy | None:
-    """The strategy of the pipeline; with several sources, one with the strategies of all of them. None where the
-    sources have mistakes, which are reported already."""
+    """The strategy of the pipeline; with several sources, one with the strategies of all of them."""
     base, sources = info.data.get("base", Path()), info.data.get("sources")
     if written is None and not sources:
         if sources is None:  # the sources have mistakes, which are reported already
@@ -156,9 +148,7 @@ def _one_source(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Source | None:
     """The source, where there is a single one."""
-    several = info.data.get(
-        "sources", True
-    )  # missing if the sources have mistakes, which are reported already
+    several = info.data.get("sources", True)  # missing if they have mistakes, which are reported already
     if written is None and not several:
         raise ValueError("is missing; add source:, or several in sources:")
     if written is not None and several:
@@ -240,7 +230,7 @@ class Pipeline(Answering, Model):
 
     @field_validator("outputs")
     @classmethod
-    def _plain_output_names(cls, outputs: dict[str, Output]) -> dict[str, Output]:
+    def _own_outputs(cls, outputs: dict[str, Output], info: ValidationInfo) -> dict[str, Output]:
         seen: dict[str, str] = {}
         for name in outputs:
             if not NAME.fullmatch(name):
@@ -250,11 +240,6 @@ class Pipeline(Answering, Model):
                 raise ValueError(
                     f"outputs {other!r} and {name!r} clash: they differ only in case; rename one"
                 )
-        return outputs
-
-    @field_validator("outputs")
-    @classmethod
-    def _own_sinks(cls, outputs: dict[str, Output], info: ValidationInfo) -> dict[str, Output]:
         base = info.data.get("base", Path())
         return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
 
@@ -371,13 +356,9 @@ class Pipeline(Answering, Model):
         """A folder or file of the pipeline, on this machine or at a URL."""
         if scheme_of(written) in (None, "file"):
             return self.resolve(without_file_scheme(written))
-        return reached_by(Url(written), self.storage.model_copy(update={"credentials": self._credentials}))
-
-    @property
-    def _credentials(self) -> str | None:
-        """The absolute path of the file of credentials."""
         named = self.storage.credentials
-        return None if named is None else str(self.resolve(named))
+        credentials = None if named is None else str(self.resolve(named))
+        return reached_by(Url(written), self.storage.model_copy(update={"credentials": credentials}))
 
     @property
     def store_path(self) -> PurePath:

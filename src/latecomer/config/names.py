@@ -6,18 +6,7 @@ import re
 
 from latecomer.model.words import words
 
-RESERVED = (
-    "window_start",
-    "window_end",
-    "sequence",
-    "timing",
-    "op",
-    "is_last",
-    "batch",
-    "fired_at",
-    "published_at",
-    "watermark",
-)
+RESERVED = words("window_start window_end sequence timing op is_last batch fired_at published_at watermark")
 PRIVATE = "_lc_"
 OWN_STATES = ("new_events", "new_behind", "new_assignments", "new_partly")
 """Columns of a state besides its aggregates and the measures of the ledger, whose names begin with `measure_`."""

@@ -7,14 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from latecomer.model.base import Model
-from latecomer.model.durations import (
-    DAY,
-    HOUR,
-    SECOND,
-    WRITTEN_DURATION,
-    PositiveDuration,
-    format_duration,
-)
+from latecomer.model.durations import DAY, HOUR, SECOND, WRITTEN_DURATION, PositiveDuration, format_duration
 
 
 class Retention(Model):

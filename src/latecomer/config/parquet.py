@@ -66,21 +66,13 @@ class ParquetColumns:
 
 def parquet_columns(file: Readable) -> ParquetColumns:
     """The columns of a file, from its footer alone; raises `DamagedFile` where it cannot be read."""
-    with damage_found(PARQUET):
-        return _columns(*_footer(file))
-
-
-def _footer(file: Readable) -> tuple[pa.Schema, dict[str, str]]:
-    """The schema as Arrow sees it, and the physical type of each stored column."""
-    with file.open("rb") as content, pq.ParquetFile(content) as opened:
-        stored = opened.schema
-        physical = {
-            stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
-        }
-        return opened.schema_arrow, physical
+    with damage_found(PARQUET), file.open("rb") as content, pq.ParquetFile(content) as opened:
+        stored = [opened.schema.column(place) for place in range(len(opened.schema))]
+        return _columns(opened.schema_arrow, {column.path: column.physical_type for column in stored})
 
 
 def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
+    """The columns of a schema as Arrow sees it; `physical` has the type in which each is stored."""
     kinds: dict[str, str] = {}
     nested: dict[str, str] = {}
     left_out: dict[str, str] = {}

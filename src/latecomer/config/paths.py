@@ -115,17 +115,13 @@ class SourcePath:
             return f"is not a pattern ({error})"
         return None
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether the folder of the files does not exist. An object store has no folders, so this is False at a URL."""
-        return not self.is_url and not Path(self.base).is_dir()
-
     def require_folder(self) -> None:
         """Refuse a folder that does not exist: it may be a typing error. Files in it may come later. A path without a
-        pattern must exist, too: otherwise it is unknown whether it means a folder or a file."""
+        pattern must exist, too: otherwise it is unknown whether it means a folder or a file. An object store has no
+        folders."""
         if self.is_url:
             return
-        if self.is_missing:
+        if not Path(self.base).is_dir():
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
                 f"({self.written})"
@@ -229,17 +225,17 @@ def loops_back(folder: str) -> bool:
     if not os.path.islink(folder):
         return False
     target = os.path.realpath(folder)
-    around = (os.path.realpath(parent) for parent in Path(folder).parents)
-    return os.path.isdir(target) and any(_lies_in(parent, target) for parent in around)
-
-
-def _lies_in(folder: str, other: str) -> bool:
-    return folder == other or folder.startswith(other.rstrip("/") + "/")
+    around = (Path(os.path.realpath(parent)) for parent in Path(folder).parents)
+    return os.path.isdir(target) and any(parent.is_relative_to(target) for parent in around)
 
 
 def folder_loops(path: str) -> list[str]:
     """The links below a path's folder that lead back to a folder they lie in."""
-    return sorted(filter(loops_back, _links(SourcePath(path).base)))
+    loops: list[str] = []
+    for parent, folders, _ in os.walk(SourcePath(path).base):
+        below = (os.path.join(parent, name) for name in folders if not is_hidden_folder(name))
+        loops += filter(loops_back, below)
+    return sorted(loops)
 
 
 def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:
@@ -291,13 +287,6 @@ def _below(folder: str) -> Iterator[str]:
             if not is_hidden_folder(name) and not loops_back(os.path.join(parent, name))
         ]
         yield from (os.path.join(parent, name) for name in names)
-
-
-def _links(folder: str) -> Iterator[str]:
-    """The links to folders in a folder and in the folders below it."""
-    for parent, folders, _ in os.walk(folder):
-        paths = (os.path.join(parent, name) for name in folders if not is_hidden_folder(name))
-        yield from filter(os.path.islink, paths)
 
 
 def escaped(folder: str) -> str:

@@ -21,9 +21,6 @@ from latecomer.config.views import in_each_source, place_in
 from latecomer.errors import Problem
 from latecomer.objects.locations import OBJECT_STORES, Url, is_url, scheme_of
 
-_NOT_OFFERED = {
-    "dbfs": "is not supported: it is a view of another store; name that one",
-}
 _WITH_CONTAINER = ("abfs", "abfss")
 """In these URLs the container stands before the account."""
 _APART = "give store, source and each sink a folder of its own"
@@ -47,7 +44,6 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
     """Places that must not lie within each other."""
     yield from _store(pipeline)
     yield from _sinks(pipeline)
-    yield from _topics(pipeline)
 
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
@@ -68,7 +64,9 @@ def url_problem(field: str, path: str) -> Problem | None:
         return None
     if scheme not in OBJECT_STORES:
         known = ", ".join(f"{each}://" for each in OBJECT_STORES)
-        reason = _NOT_OFFERED.get(scheme, "is not supported")
+        reason = "is not supported" + (
+            ": it is a view of another store; name that one" if scheme == "dbfs" else ""
+        )
         return Problem(field, f"{scheme} {reason}", path, f"use a path on this machine, or one of {known}")
     authority = path.split("://", 1)[-1].partition("/")[0]
     user, at, _ = authority.rpartition("@")
@@ -94,12 +92,8 @@ def _unusable(field: str, path: str, on_disk: bool) -> Problem | None:
     try:
         Path(path).expanduser()
     except RuntimeError:
-        return Problem(
-            field,
-            "there is no such user",
-            path,
-            "name an existing user after ~, or write ./~… for a file of that name",
-        )
+        fix = "name an existing user after ~, or write ./~… for a file of that name"
+        return Problem(field, "there is no such user", path, fix)
     return None
 
 
@@ -113,10 +107,11 @@ def _store(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
+    """Sinks within the store or a source, places that two sinks would write to, and topics that would lose rows."""
     store = pipeline.store_path
     seen: dict[tuple[PurePath | str, str], str] = {}
     for listed in pipeline.listed_sinks():
-        sink, field = listed.sink, listed.field
+        sink, field, what = listed.sink, listed.field, "sink"
         if isinstance(sink, FileSink):
             place: PurePath | str = (path := pipeline.place(sink.path))
             if path.is_relative_to(store) or store.is_relative_to(path):
@@ -127,35 +122,19 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
             place = sink.target
         elif isinstance(sink, IcebergSink):
             place = f"catalog {sink.catalog}"
+        elif isinstance(sink, KafkaSink):
+            place, field, what = sink.servers, f"{field}.kafka", "topic"
+            if sink.compacted and listed.stream is not Stream.PANES:
+                reason = "these rows are all kept, and a compacted topic keeps one value of each key"
+                yield Problem(f"{field}.compacted", reason, True, "leave compacted out")
         else:
             continue
         part = sink.part(listed.name)
         others = {other: owner for (path, other), owner in seen.items() if path == place}
         if others and (part == "" or "" in others or part in others):
-            yield Problem(
-                field,
-                f"writes where {owner_in_words(next(iter(others.values())))} writes already",
-                sink.place,
-                "give each output a sink of its own",
-            )
+            reason = f"writes where {owner_in_words(next(iter(others.values())))} writes already"
+            yield Problem(field, reason, sink.place, f"give each output a {what} of its own")
         seen[place, part] = listed.owner
-
-
-def _topics(pipeline: Pipeline) -> Iterator[Problem]:
-    """Topics that would lose rows, and topics that two sinks would write to."""
-    seen: dict[tuple[str, str], str] = {}
-    for listed in pipeline.listed_sinks():
-        sink, field = listed.sink, f"{listed.field}.kafka"
-        if not isinstance(sink, KafkaSink):
-            continue
-        if sink.compacted and listed.stream is not Stream.PANES:
-            reason = "these rows are all kept, and a compacted topic keeps one value of each key"
-            yield Problem(f"{field}.compacted", reason, True, "leave compacted out")
-        place = sink.servers, sink.part(listed.name)
-        if place in seen:
-            reason = f"writes where {owner_in_words(seen[place])} writes already"
-            yield Problem(field, reason, sink.place, "give each output a topic of its own")
-        seen[place] = listed.owner
 
 
 def _source(pipeline: Pipeline) -> SourcePath:

@@ -16,11 +16,9 @@ def portable(pipeline: Pipeline) -> Pipeline:
     """The pipeline with a plain strategy of the same ticks, and without sinks and user-defined sources."""
     watermark = pipeline.watermark
     plain = Strategy.model_construct(every=watermark.every, max_future=watermark.max_future)
-    return pipeline.model_copy(
+    return pipeline.without_sinks().model_copy(
         update={
             "watermark": plain,
-            "outputs": {name: output.without_sinks() for name, output in pipeline.outputs.items()},
-            "dead_letters_to": (),
             # Of several sources, each has its own view of the pipeline.
             "source": pipeline.source and _portable_source(pipeline.source),
             "sources": {name: _portable_source(source) for name, source in pipeline.sources.items()},

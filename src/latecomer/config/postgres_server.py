@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from latecomer.config.secrets import is_reference, reference_problem, resolved
+from latecomer.config.secrets import is_reference, reference_problems, resolved
 from latecomer.errors import first_line
 from latecomer.errors.redacting import conceal, is_torn, without_secrets
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_SECONDS = 10
-LIMITS = {
-    "statement_timeout": "5min",
-    "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "5min",
-}
+LIMITS = {"statement_timeout": "5min", "lock_timeout": "30s", "idle_in_transaction_session_timeout": "5min"}
 """The limits that the server enforces, unless the target, the role or the database set others."""
 _SET_LIMITS = "SELECT " + ", ".join(
     f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{limit}', true) END"
@@ -85,8 +81,7 @@ def driver() -> Any:
 def parameters(target: str, base: Path) -> dict[str, str]:
     """The connection parameters in the target, with its secrets, which may hold any character."""
     psycopg = driver()
-    problem = reference_problem("target", target, base)
-    if problem is not None:
+    for problem in reference_problems([("target", target)], base):
         raise Unreachable(f"{problem.value}: {problem.message}; {problem.fix}")
     encoded = str if is_reference(target) else partial(quote, safe="") if _URL.match(target) else _escaped
     text = resolved(target, base, encoded)

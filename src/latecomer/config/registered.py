@@ -1,4 +1,4 @@
-"""Formats whose records name their schema by an id in a registry: their common settings."""
+"""`format: avro`, `protobuf`, and `json` with a registry: their records name the schema that they were written with."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from latecomer.config.own import Decoder
 from latecomer.config.secrets import resolved
+from latecomer.errors import SourceError
 from latecomer.errors.redacting import conceal
 
 Layout = Literal["joined", "sized"]
 """How files hold messages: one after the other, or each after its length."""
+GUID_HEADER = "__value_schema_id"
+"""Where Confluent's newer serializers write a GUID."""
 
 
 class Registered(Decoder):
@@ -73,6 +76,37 @@ class Registered(Decoder):
         return {"url": resolved(self.registry or "", base), "token": token}
 
 
+class RegisteredJson(Registered):
+    """JSON in Confluent's framing, or with the id of its schema in a header."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    kind: ClassVar[str] = "json"
+    id_header: str | None = Field(
+        None,
+        min_length=1,
+        description="the header of a Kafka record that has the id; else the framing has it",
+    )
+    validates: bool = Field(
+        True,
+        alias="validate",
+        description="check each record against the schema that it was written with; false takes the id alone",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.registry is None and self.validates:
+            raise ValueError(
+                "has no registry that knows the schemas; write registry: http://127.0.0.1:8081, or validate: false"
+            )
+        if self.id_header == GUID_HEADER:
+            raise ValueError(
+                f"has id_header: {GUID_HEADER}, where Confluent's serializers write a GUID, which is not supported; "
+                "let producers write the id: into the framing, or as a number into a header of another name"
+            )
+        return self
+
+
 class SchemaFormat(Registered):
     """Records whose columns a schema gives."""
 
@@ -100,3 +134,65 @@ class SchemaFormat(Registered):
     def pinned_as(self) -> str:
         """The name in the store of the schema that it was made with. The URL is left out: it may hold a password."""
         return json.dumps([self.registry_folder, self.subject, self.version])
+
+
+class Avro(SchemaFormat):
+    """Avro: messages in Confluent's framing, each with the id of its schema, or object files."""
+
+    kind: ClassVar[str] = "avro"
+    SCHEMA: ClassVar[str] = "Avro schema"
+    schema_file: str | None = Field(
+        None, min_length=1, description="or a file with that schema, relative to the pipeline file"
+    )
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> Self:
+        if self.subject is not None and self.schema_file is not None:
+            raise ValueError("names two schemas, subject and schema_file; leave one out")
+        return self
+
+    @property
+    def named_by(self) -> str:
+        return f"{super().named_by}, or schema_file: payments.avsc"
+
+    @property
+    def names_schema(self) -> bool:
+        return self.subject is not None or self.schema_file is not None
+
+    @property
+    def pinned_as(self) -> str:
+        return json.dumps([self.registry_folder, self.subject, self.version, self.schema_file])
+
+
+class Protobuf(SchemaFormat):
+    """Protobuf: messages in Confluent's framing, each with the id of its schema and its place there."""
+
+    kind: ClassVar[str] = "protobuf"
+    SCHEMA: ClassVar[str] = "Protobuf schema"
+    message: str | None = Field(
+        None, min_length=1, description="protobuf: the message of the schema that is read; else its first one"
+    )
+
+    @model_validator(mode="after")
+    def _ends_are_known(self) -> Self:
+        if self.messages == "joined":
+            raise ValueError(
+                "has messages: joined, and a message of Protobuf does not say where it ends; write messages: sized"
+            )
+        return self
+
+    @property
+    def pinned_as(self) -> str:
+        return json.dumps([self.registry_folder, self.subject, self.version, {"message": self.message}])
+
+
+def schema_text(avro: Avro, base: Path) -> str:
+    """The text of the schema file that the pipeline file names."""
+    file = base / Path(avro.schema_file or "").expanduser()
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise SourceError(
+            f"schema_file {file} cannot be read ({reason}); correct source.format.avro.schema_file"
+        ) from None

@@ -41,11 +41,13 @@ class Schedule(Model):
                 "is no time for cron; write the five fields of a crontab line in numbers: '15 3 * * *'"
             )
         for (name, (least, most)), field in zip(_BOUNDS.items(), (written or "").split(), strict=False):
-            if not _is_within(field, least, most):
+            try:
+                _numbers(field, least, most)
+            except ValueError:
                 raise ValueError(
                     f"has {field} for the {name}; write * or numbers from {least} to {most}, such as "
                     f"{least} or {least}-{most}"
-                )
+                ) from None
         return written
 
     @model_validator(mode="after")
@@ -101,21 +103,10 @@ class Schedule(Model):
         )
 
 
-def _is_within(field: str, least: int, most: int) -> bool:
-    """Whether cron takes a field: each number within its bounds, each range ascending, no step of 0."""
-    for part in field.split(","):
-        span, slash, step = part.partition("/")
-        numbers = [] if span == "*" else [int(each) for each in span.split("-")]
-        if numbers != sorted(numbers) or any(not least <= each <= most for each in numbers):
-            return False
-        if slash and int(step) == 0:
-            return False
-    return True
-
-
 @lru_cache(maxsize=64)
 def _numbers(field: str, first: int, last: int) -> frozenset[int]:
-    """The numbers that a field of a crontab line means.
+    """The numbers that a field of a crontab line means; an error where cron takes none of these: a number beyond its
+    bounds, a range that descends, or a step of 0.
 
     >>> sorted(_numbers("1-5/2,20", 0, 23))
     [1, 3, 5, 20]
@@ -126,5 +117,7 @@ def _numbers(field: str, first: int, last: int) -> frozenset[int]:
         low, _, high = span.partition("-")
         begin = first if low == "*" else int(low)
         end = int(high) if high else last if low == "*" or step else begin
-        numbers.update(range(begin, min(end, last) + 1, max(int(step or 1), 1)))
+        if not first <= begin <= end <= last:
+            raise ValueError(f"{span} is not within {first} and {last}")
+        numbers.update(range(begin, end + 1, int(step or 1)))  # refuses a step of 0
     return frozenset(numbers)

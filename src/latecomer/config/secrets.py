@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from latecomer.errors import Problem
@@ -41,8 +41,13 @@ def without_references(written: str) -> str:
     return _REFERENCE.sub("", written)
 
 
-def reference_problem(field: str, written: str, base: Path) -> Problem | None:
-    """The first problem with the references in a text; None if each leads to a secret."""
+def reference_problems(texts: Iterable[tuple[str, str]], base: Path) -> Iterator[Problem]:
+    """The first problem with the references in each of some texts, which are given with their fields."""
+    found = (_reference_problem(field, written, base) for field, written in texts)
+    return (problem for problem in found if problem is not None)
+
+
+def _reference_problem(field: str, written: str, base: Path) -> Problem | None:
     for reference in _REFERENCE.finditer(written):
         if reference[1] is None:
             return Problem(
@@ -58,12 +63,8 @@ def reference_problem(field: str, written: str, base: Path) -> Problem | None:
             return Problem(field, "the environment has no such variable", reference[0], fix)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is no text"
-            return Problem(
-                field,
-                f"the file cannot be read ({reason})",
-                reference[0],
-                "correct the path, or make the file readable",
-            )
+            fix = "correct the path, or make the file readable"
+            return Problem(field, f"the file cannot be read ({reason})", reference[0], fix)
         if not value:
             return Problem(field, "stands for nothing", reference[0], "set it to what should be used")
     return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from latecomer.config.kafka import KafkaTopics, written_settings
+from latecomer.config.kafka import written_settings
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.registered import Registered
-from latecomer.config.secrets import reference_problem
+from latecomer.config.secrets import reference_problems
 from latecomer.config.sinks import IcebergSink, KafkaSink, PostgresSink, Stream
 from latecomer.config.views import place_in
 from latecomer.errors import Problem
@@ -41,33 +41,20 @@ def _updates_of(output: Output) -> tuple[str, str]:
 def rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
     """Sinks for side output and dead letters that cannot take them, or would never receive any."""
     for listed in pipeline.listed_sinks():
-        if listed.stream is Stream.PANES or listed.sink.takes_rows:
+        sink = listed.sink
+        if listed.stream is Stream.PANES:
             continue
-        yield Problem(
-            listed.field,
-            f"{listed.sink.kind} takes panes only",
-            {listed.sink.kind: listed.sink.place},
-            "write takes_rows = True in its class once it can take rows without op and sequence",
-        )
-    for listed in pipeline.listed_sinks():
-        if (
-            listed.stream is not Stream.PANES
-            and isinstance(listed.sink, PostgresSink)
-            and listed.sink.serving
-        ):
-            yield Problem(
-                f"{listed.field}.serving",
-                "only the numbers of an output are served",
-                True,
-                "leave it out here",
-            )
+        if not sink.takes_rows:
+            fix = "write takes_rows = True in its class once it can take rows without op and sequence"
+            yield Problem(listed.field, f"{sink.kind} takes panes only", {sink.kind: sink.place}, fix)
+        if isinstance(sink, PostgresSink) and sink.serving:
+            reason = "only the numbers of an output are served"
+            yield Problem(f"{listed.field}.serving", reason, True, "leave it out here")
     for name, output in pipeline.outputs.items():
         if output.late_to and not output.sets_aside:
-            yield Problem(
-                f"outputs.{name}.late_to",
-                f"would never get a row: late is {output.late} and too_late is {output.too_late}",
-                fix="use side_output for late or too_late, or leave late_to out",
-            )
+            reason = f"would never get a row: late is {output.late} and too_late is {output.too_late}"
+            fix = "use side_output for late or too_late, or leave late_to out"
+            yield Problem(f"outputs.{name}.late_to", reason, fix=fix)
 
 
 def plain_passwords(pipeline: Pipeline) -> list[Problem]:
@@ -89,31 +76,27 @@ def plain_passwords(pipeline: Pipeline) -> list[Problem]:
 
 def missing_secrets(pipeline: Pipeline) -> list[Problem]:
     """References to secrets that do not exist. It is called before a run that writes."""
-    checked = (reference_problem(field, text, pipeline.base) for field, text in _with_secrets(pipeline))
-    return [problem for problem in checked if problem is not None]
+    return list(reference_problems(_with_secrets(pipeline), pipeline.base))
 
 
 def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """The settings that may refer to a secret: field and text."""
-    servers: list[tuple[str, KafkaTopics | KafkaSink]] = [
-        (place_in(name, "source.kafka"), view.source.kafka)
-        for name, view in pipeline.views.items()
-        if view.source.kafka is not None
-    ]
+    written: dict[str, Mapping[str, str]] = {}
     for name, view in pipeline.views.items():
+        if (kafka := view.source.kafka) is not None:
+            written[place_in(name, "source.kafka")] = written_settings(kafka.servers, kafka.options)
         if isinstance(view.format, Registered):
-            place = place_in(name, "source.files.format" if view.source.files else "source.format")
-            yield from ((f"{place}.{field}", text) for field, text in view.format.secrets().items())
+            place = "source.files.format" if view.source.files else "source.format"
+            written[place_in(name, place)] = view.format.secrets()
     for listed in pipeline.listed_sinks():
-        if isinstance(listed.sink, PostgresSink):
-            yield f"{listed.field}.target", listed.sink.target
-        elif isinstance(listed.sink, IcebergSink):
-            yield from (
-                (f"{listed.field}.properties.{name}", str(text))
-                for name, text in listed.sink.properties.items()
-            )
-        elif isinstance(listed.sink, KafkaSink):
-            servers.append((listed.field, listed.sink))
-    for field, each in servers:
-        written = written_settings(each.servers, each.options)
-        yield from ((f"{field}.{name}", text) for name, text in written.items())
+        sink = listed.sink
+        if isinstance(sink, PostgresSink):
+            written[listed.field] = {"target": sink.target}
+        elif isinstance(sink, IcebergSink):
+            written[f"{listed.field}.properties"] = {
+                name: str(text) for name, text in sink.properties.items()
+            }
+        elif isinstance(sink, KafkaSink):
+            written[listed.field] = written_settings(sink.servers, sink.options)
+    for place, texts in written.items():
+        yield from ((f"{place}.{name}", text) for name, text in texts.items())

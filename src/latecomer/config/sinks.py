@@ -6,14 +6,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SerializeAsAny,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, WithJsonSchema, field_validator
 
 from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
 from latecomer.config.own import OWN, Named, Written
@@ -157,22 +150,28 @@ class DeltaSink(FileSink):
     kind: ClassVar[str] = "delta"
 
 
+def _of_form(pattern: re.Pattern[str], mistake: str) -> AfterValidator:
+    """Refuses text that does not match a pattern."""
+
+    def checked(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(mistake)
+        return text
+
+    return AfterValidator(checked)
+
+
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TableName = Annotated[
+    str,
+    _of_form(_PLAIN_NAME, "is not a usable table name; use letters, digits and _, not starting with a digit"),
+]
 
 
 class DatabaseFileSink(FileSink):
     """A table in a database that is one file."""
 
-    table: str | None = Field(None, json_schema_extra={"pattern": f"^{_PLAIN_NAME.pattern}$"})
-
-    @field_validator("table")
-    @classmethod
-    def _plain_table(cls, table: str | None) -> str | None:
-        if table is not None and not _PLAIN_NAME.fullmatch(table):
-            raise ValueError(
-                "is not a usable table name; use letters, digits and _, not starting with a digit"
-            )
-        return table
+    table: _TableName | None = Field(None, json_schema_extra={"pattern": f"^{_PLAIN_NAME.pattern}$"})
 
     def part(self, name: str) -> str:
         return f"table {(self.table or name).lower()}"
@@ -250,6 +249,12 @@ class PostgresSink(Sink):
         return f"table {self.schema_name}.{self.table or name}"
 
 
+_Topic = Annotated[
+    str,
+    _of_form(TOPIC, "is no topic; use letters, digits, dot, underscore and hyphen, at most 249 of them"),
+]
+
+
 class KafkaSink(Sink):
     """A Kafka topic, written with one transaction a batch: the change stream, or the standing values if compacted."""
 
@@ -257,7 +262,7 @@ class KafkaSink(Sink):
     takes_rows: ClassVar[bool] = True
     short: ClassVar[str] = "servers"
     servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
-    topic: str | None = Field(
+    topic: _Topic | None = Field(
         None,
         json_schema_extra={"pattern": f"^{TOPIC.pattern}$"},
         description="named as the output by default; it is created where there is none",
@@ -273,15 +278,6 @@ class KafkaSink(Sink):
         repr=False,
         description="of librdkafka: security.protocol, sasl.password … as ${env:NAME} or ${file:PATH}",
     )
-
-    @field_validator("topic")
-    @classmethod
-    def _a_topic_there_can_be(cls, topic: str | None) -> str | None:
-        if topic is not None and not TOPIC.fullmatch(topic):
-            raise ValueError(
-                "is no topic; use letters, digits, dot, underscore and hyphen, at most 249 of them"
-            )
-        return topic
 
     @field_validator("options")
     @classmethod
@@ -307,6 +303,10 @@ class KafkaSink(Sink):
 
 
 _TABLE_IN_CATALOG = re.compile(r"[^.\s]+(\.[^.\s]+)+")
+_TableInCatalog = Annotated[
+    str,
+    _of_form(_TABLE_IN_CATALOG, "is no table of a catalog; write NAMESPACE.NAME, such as shop.minutes"),
+]
 _SECRET_PROPERTY = re.compile(
     r"(?i)(^|[.-])(secret|password|credential|token|authorization|connection-string|account-key|secret-access-key)$"
 )
@@ -318,7 +318,7 @@ class IcebergSink(Sink):
     kind: ClassVar[str] = "iceberg"
     takes_rows: ClassVar[bool] = True
     short: ClassVar[str] = "table"
-    table: str = Field(
+    table: _TableInCatalog = Field(
         json_schema_extra={"pattern": f"^{_TABLE_IN_CATALOG.pattern}$"},
         description="NAMESPACE.NAME; both are made if they are not there",
     )
@@ -330,13 +330,6 @@ class IcebergSink(Sink):
         repr=False,
         description="of the catalog, by pyiceberg's names: type, uri …; secrets as ${env:NAME} or ${file:PATH}",
     )
-
-    @field_validator("table")
-    @classmethod
-    def _in_a_namespace(cls, table: str) -> str:
-        if not _TABLE_IN_CATALOG.fullmatch(table):
-            raise ValueError("is no table of a catalog; write NAMESPACE.NAME, such as shop.minutes")
-        return table
 
     @property
     def place(self) -> str:
@@ -382,10 +375,6 @@ def _read_sink(written: object) -> object:
     return SINKS[kind].model_validate(fields)
 
 
-def _short_description(sink: type[Sink]) -> str:
-    return f"{sink.short}: {sink.model_fields[sink.short].description}"
-
-
 _SCHEMA: dict[str, Any] = {
     "oneOf": [
         {
@@ -393,7 +382,10 @@ _SCHEMA: dict[str, Any] = {
             "properties": {
                 kind: {
                     "oneOf": [
-                        {"type": "string", "description": _short_description(sink)},
+                        {
+                            "type": "string",
+                            "description": f"{sink.short}: {sink.model_fields[sink.short].description}",
+                        },
                         sink.model_json_schema(),
                     ]
                 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _WRITTEN = re.compile(r"([0-9]{1,12}) ?(KiB|MiB|GiB|TiB)")
@@ -53,9 +53,6 @@ _SCHEMA: dict[str, Any] = {
     "anyOf": [{"type": "string", "pattern": r"^[0-9]{1,12} ?(KiB|MiB|GiB|TiB)$"}, {"type": "integer"}],
     "examples": ["16MiB", "32GiB"],
 }
-_stored = WithJsonSchema(_SCHEMA)
-_printed = PlainSerializer(lambda size: size, return_type=int)
-
-LineSize = Annotated[int, _between(1 << 10, 1 << 30), _printed, _stored]
+LineSize = Annotated[int, _between(1 << 10, 1 << 30), WithJsonSchema(_SCHEMA)]
 """At most 1 GiB: Spark holds a line in one Java array, which ends at 2 GiB."""
-FileSize = Annotated[int, _between(1 << 10, 1 << 50), _printed, _stored]
+FileSize = Annotated[int, _between(1 << 10, 1 << 50), WithJsonSchema(_SCHEMA)]

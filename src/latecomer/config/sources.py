@@ -23,9 +23,7 @@ from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
-from latecomer.config.protobuf import Protobuf
-from latecomer.config.registered import Registered, SchemaFormat
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Protobuf, Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
@@ -97,6 +95,8 @@ def _flat_columns(written: object) -> object:
     """The declared columns. The fields of an object become columns with a dot in their names."""
     if not isinstance(written, Mapping):
         return written
+    if not written:
+        raise ValueError("is empty; declare at least one column, or leave schema out")
     columns: dict[str, str] = {}
     for name, kind in written.items():
         for leaf, leaf_kind in flat_types(str(name), kind).items():
@@ -189,15 +189,6 @@ class Source(Model):
             fields = {**fields, "dataframe": fields["dataframe"] or {}}  # all of its settings are optional
         return read_source(fields, set(cls.model_fields) | {"schema"}, SOURCES)
 
-    @field_validator("columns")
-    @classmethod
-    def _known_types(cls, columns: dict[str, str] | None) -> dict[str, str] | None:
-        if columns is None:
-            return None
-        if not columns:
-            raise ValueError("is empty; declare at least one column, or leave schema out")
-        return columns
-
     @model_validator(mode="after")
     def _format_fits(self) -> Self:
         if self.polled is not None and self.format in ("csv", "parquet"):
@@ -210,21 +201,12 @@ class Source(Model):
             raise ValueError("format stands beside files; move it into files: {format: …}")
         if self.dataframe is not None and self.format != "json":
             raise ValueError("format stands beside dataframe, whose rows have columns already; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _numbers_are_of_text(self) -> Self:
-        written = self.written
+        written, files = self.written, self.files
         if self.numbers != AS_USUAL and written not in ("csv", "json"):
             kind = written if isinstance(written, str) else written.kind
             raise ValueError(
                 f"has numbers, which are for csv and plain json, beside {kind}; leave numbers out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _headless_csv_is_declared(self) -> Self:
-        files = self.files
         if files is not None and files.format == "csv" and not files.header and self.columns is None:
             raise ValueError(
                 "csv files without a header need source.schema; declare the columns in their order"

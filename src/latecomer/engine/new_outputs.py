@@ -7,18 +7,12 @@ import time
 from collections.abc import Mapping
 
 from latecomer.config.outputs import Output
-from latecomer.engine.ledger.book import (
-    Intake,
-    amounts_by_batch,
-    as_table,
-    entries_of,
-    require_balance,
-    with_duplicates,
-)
+from latecomer.engine.ledger.amounts import repeated_amounts
+from latecomer.engine.ledger.book import Intake, as_table, entries_of, require_balance, with_duplicates
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged
-from latecomer.log.repeated import COLUMNS, Repeated
+from latecomer.log.repeated import Repeated
 from latecomer.model.ledger import ASSIGNMENTS, Entry
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.store import as_received_sql
@@ -85,10 +79,8 @@ def _past_entries(
             for side in ("received", "duplicate", "dead_letter"):
                 getattr(intake, side)[row["unit"]] = row[side]
     if repeated is not None:
-        measures, view = store.measures(), store.layout.view
-        parts = logged.parts([*COLUMNS, *(view[measure] for measure in measures)])
-        duplicates = (repeated.among(part) for part in parts)
-        for number, amounts in amounts_by_batch(duplicates, view, measures).items():
+        duplicates = repeated_amounts(logged, repeated, store.layout.view, store.measures())
+        for number, amounts in duplicates.items():
             intakes[number] = with_duplicates(intakes[number], amounts)
     fates = output.fates_by_batch(batch)
     return [

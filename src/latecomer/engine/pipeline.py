@@ -17,9 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.book import as_table, balanced_entries, logged_intake
+from latecomer.engine.ledger.book import Intake, as_table, balanced_entries, logged_intake
 from latecomer.engine.ledger.report import AcceptedBatch, BatchReport, Stopwatch
-from latecomer.log.events import EventLog
+from latecomer.log.events import NOTHING_RECEIVED, EventLog, Received
 from latecomer.log.filling import fill
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.ledger import Entry
@@ -115,24 +115,33 @@ class Engine:
         failpoint("watermarks.committed", number)
         self.last = number
         stopwatch.end("timeline")
-        accepted = replace(
-            self.accepted(Batch.of_logged(number, section, logged, self.log.batch(number)), "data", began),
-            received=received,
-            intake=logged_intake(logged),
+        batch = Batch.of_logged(number, section, logged, self.log.batch(number))
+        accepted = self.accepted(batch, "data", began, received, logged_intake(logged))
+        report = replace(
+            accepted.report,
             out_of_step=out_of_step,
             holding=self.keeper.holding(),
             unread=new.unread,
             events=self.log.written(number),
-            watch=stopwatch,
         )
+        accepted = replace(accepted, report=report, watch=stopwatch)
         self._under_way = self._completing.submit(self.complete, accepted, self.outputs)
 
-    def accepted(self, batch: Batch, kind: str, began: float | None = None) -> AcceptedBatch:
+    def accepted(
+        self,
+        batch: Batch,
+        kind: str,
+        began: float | None = None,
+        received: Received = NOTHING_RECEIVED,
+        intake: Intake | None = None,
+    ) -> AcceptedBatch:
         """A batch that is on the timeline."""
         timeline = self.keeper.timeline
         marks = timeline.marks() if self.measured else {}
-        since = began or time.monotonic()
-        return AcceptedBatch(batch, kind, since, timeline.watermark, timeline.last_at, partitions=marks)
+        report = BatchReport(
+            batch.number, kind, received, 0.0, timeline.watermark, timeline.last_at, partitions=marks
+        )
+        return AcceptedBatch(batch, began or time.monotonic(), report, intake)
 
     # Completing: windowing → firing → ledger → sinks
 
@@ -158,7 +167,14 @@ class Engine:
         self.sinks.announce(number)
         now = time.monotonic()
         seconds, self._completed_at = now - max(accepted.began, self._completed_at), now
-        self.reported = accepted.report(seconds, entries, published_at, panes)
+        self.reported = replace(
+            accepted.report,
+            seconds=seconds,
+            entries=entries,
+            published_at=published_at,
+            stages=accepted.watch.seconds,
+            panes=panes,
+        )
         self.watch(self.reported)
 
     @property

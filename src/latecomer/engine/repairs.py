@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from latecomer.engine.ledger.book import repaired_intake
 from latecomer.engine.pipeline import Engine
@@ -42,9 +41,5 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     failpoint("watermarks.committed", number)
     engine.last = number
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    accepted = replace(
-        engine.accepted(batch, "repair", began),
-        received=logged.received,
-        intake=repaired_intake(logged.received, logged.ticks.measures, logged.duplicates, moved),
-    )
-    engine.complete(accepted, outputs)
+    intake = repaired_intake(logged.received, logged.ticks.measures, logged.duplicates, moved)
+    engine.complete(engine.accepted(batch, "repair", began, logged.received, intake), outputs)

@@ -42,7 +42,7 @@ from latecomer.spark.noted import WorkNotes
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, joined, own_session
-from latecomer.store.files import Location, is_url, log_file, on_this_machine
+from latecomer.store.files import is_url, log_file, on_this_machine
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
@@ -143,37 +143,27 @@ def opened(
     signals: bool = True,
 ) -> Iterator[Engine]:
     """The engine of a pipeline, with its store locked until the block ends. Signals set `stopping`."""
+
+    def by_signals() -> AbstractContextManager[None]:
+        return _stopped_by_signals(stopping) if signals else nullcontext()
+
     with ExitStack() as stack:
         if standby:  # before the store is read: the other run may change it meanwhile
             keep_private(pipeline)
-            with _stopped_by_signals(stopping) if signals else nullcontext():
+            with by_signals():
                 stack.enter_context(_held(pipeline, stopping))
-        lock = nullcontext() if standby else _held(pipeline, None)
-        yield stack.enter_context(_prepared(pipeline, spark, watch, stopping, file, lock, drain, signals))
-
-
-@contextmanager
-def _prepared(
-    pipeline: Pipeline,
-    spark: SparkSession | None,
-    watch: Watch,
-    stopping: threading.Event,
-    file: str | Path | None,
-    lock: AbstractContextManager[object],
-    drain: bool,
-    signals: bool,
-) -> Iterator[Engine]:
-    """The engine. Its store is locked by `lock` once its tables are known."""
-    LOG.info("checking the pipeline and its store")
-    problems = checks.check(pipeline)
-    if problems:
-        raise PipelineError(problems)
-    check_secrets(pipeline, file)
-    keep_private(pipeline)
-    columns = _columns(pipeline, file, stopping)
-    check_against(pipeline, columns, file)
-    store = Store(pipeline, columns)
-    with _refusals_in_words(store), lock:
+        LOG.info("checking the pipeline and its store")
+        problems = checks.check(pipeline)
+        if problems:
+            raise PipelineError(problems)
+        check_secrets(pipeline, file)
+        keep_private(pipeline)
+        columns = _columns(pipeline, file, stopping)
+        check_against(pipeline, columns, file)
+        store = Store(pipeline, columns)
+        stack.enter_context(_refusals_in_words(store))
+        if not standby:
+            stack.enter_context(_held(pipeline, None))
         check_store(store, drain)
         sources = () if spark else sources_of(pipeline, columns).values()
         needed = joined(source.session() for source in sources)
@@ -183,20 +173,18 @@ def _prepared(
         runner = SparkRunner(session)
         runner.warm_up()
         # PySpark replaces the handler of SIGINT when it starts, so ours comes after.
-        with _stopped_by_signals(stopping) if signals else nullcontext():
-            LOG.info("preparing the run")
-            check_zones(session, pipeline, file)
-            check_predicates(session, store, file)
-            notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+        stack.enter_context(by_signals())
+        LOG.info("preparing the run")
+        check_zones(session, pipeline, file)
+        check_predicates(session, store, file)
+        notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+        stack.callback(notes.write)
 
-            def report_batch(report: BatchReport) -> None:
-                report_to(report)
-                notes.now_and_then()
+        def report_batch(report: BatchReport) -> None:
+            report_to(report)
+            notes.now_and_then()
 
-            try:
-                yield Engine(runner, store, report_batch)
-            finally:
-                notes.write()
+        yield Engine(runner, store, report_batch)
 
 
 def _held(pipeline: Pipeline, standby: threading.Event | None) -> AbstractContextManager[object]:
@@ -272,11 +260,24 @@ def report_of(engine: Engine) -> RunReport:
 
 
 def raise_in_words(error: Exception, store: Store) -> NoReturn:
-    """Raise an error in the words of `_in_words`."""
-    reported = _in_words(error, store)
-    if reported is error:
+    """Raise an error of a run. What the operating system refused is put into one sentence. Else, if the store is gone,
+    that is reported in place of any error. Else errors of Spark and of the file system become one sentence, and all
+    others stay as they are."""
+    of_the_system = isinstance(error, (*SPARK_ERRORS, OSError))
+    if of_the_system and (sentence := refusal(error, places_of(store))):
+        raise StoreError(sentence) from error
+    if not is_store(store.root):
+        raise StoreError(
+            f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
+            "again to start a new one"
+        ) from error
+    if not of_the_system:
         raise error
-    raise reported from error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        raise StoreError(f"the run failed: {where}{error.strerror or error}") from error
+    log = str(log_file(store.root, "spark.log")) if is_url(store.root) else "logs/spark.log of the store"
+    raise SourceError(f"Spark stopped the batch: {first_line(error)} (details in {log})") from error
 
 
 @contextmanager
@@ -289,31 +290,6 @@ def _refusals_in_words(store: Store) -> Iterator[None]:
         if sentence is None:
             raise
         raise StoreError(sentence) from error
-
-
-def _in_words(error: BaseException, store: Store) -> BaseException:
-    """The error to raise. What the operating system refused is put into one sentence. Else, if the store is gone, that
-    is reported in place of any error. Else errors of Spark and of the file system become one sentence, and all others
-    stay as they are."""
-    if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
-        return StoreError(sentence)
-    if isinstance(error, Exception) and not is_store(store.root):
-        return StoreError(
-            f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
-            "again to start a new one"
-        )
-    if not isinstance(error, (*SPARK_ERRORS, OSError)):
-        return error
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return StoreError(f"the run failed: {where}{error.strerror or error}")
-    return SourceError(
-        f"Spark stopped the batch: {first_line(error)} (details in {_log_in_words(store.root)})"
-    )
-
-
-def _log_in_words(root: Location) -> str:
-    return str(log_file(root, "spark.log")) if is_url(root) else "logs/spark.log of the store"
 
 
 def places_of(store: Store) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from latecomer.engine.ledger.book import logged_intake
 from latecomer.engine.ledger.report import AcceptedBatch
@@ -53,8 +52,7 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
         return engine.accepted(Batch(number, section), kind)
     logged = engine.log.recount(number)
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    accepted = engine.accepted(batch, "data")
-    return replace(accepted, received=logged.received, intake=logged_intake(logged))
+    return engine.accepted(batch, "data", received=logged.received, intake=logged_intake(logged))
 
 
 def _known_outputs(engine: Engine) -> list[OutputLogic]:

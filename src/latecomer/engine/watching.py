@@ -34,22 +34,19 @@ Watch = Callable[[BatchReport], None]
 
 
 def watch_of(call: str, pipeline: Pipeline, watch: object) -> Watch:
-    """The function that is called after every batch: the user's own, or one that calls the user's listener."""
+    """The function that is called after every batch: the user's own, or one that reports each batch to the user's
+    listener as the progress of a query. Values for which Spark has no field are in `observedMetrics["latecomer"]`. The
+    query's id is made from the store's path, the run's id is new each time."""
     wanted = "a function of one BatchReport, or a StreamingQueryListener"
     require_kind(call, (Callable, StreamingQueryListener), wanted, watch=watch)  # type: ignore[arg-type]
-    return _calling(watch, pipeline) if isinstance(watch, StreamingQueryListener) else cast("Watch", watch)
+    if not isinstance(watch, StreamingQueryListener):
+        return cast("Watch", watch)
+    listener, query, run = watch, uuid.uuid5(uuid.NAMESPACE_URL, str(pipeline.store_path)), uuid.uuid4()
 
-
-def _calling(listener: StreamingQueryListener, pipeline: Pipeline) -> Watch:
-    """A function that reports each batch to a listener as the progress of a query. Values for which Spark has no field
-    are in `observedMetrics["latecomer"]`. The query's id is made from the store's path, the run's id is new each time.
-    """
-    query, run = uuid.uuid5(uuid.NAMESPACE_URL, str(pipeline.store_path)), uuid.uuid4()
-
-    def watch(report: BatchReport) -> None:
+    def report_to_listener(report: BatchReport) -> None:
         listener.onQueryProgress(QueryProgressEvent(_as_query(progress_of(report), pipeline, query, run)))
 
-    return watch
+    return report_to_listener
 
 
 def _as_query(

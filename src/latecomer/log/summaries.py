@@ -17,6 +17,7 @@ from latecomer.log.marks import marked_moments
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
+from latecomer.model.ledger import exact_amounts
 from latecomer.model.strategies import PLAIN, REACH, Needs, TickSummary
 from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -174,6 +175,7 @@ def exact_sum(column: pa.ChunkedArray, kind: str) -> Decimal:
     return Decimal(((pc.sum(high).as_py() or 0) << 32) + (pc.sum(low).as_py() or 0))
 
 
+@exact_amounts()
 def added(sums: Iterable[Mapping[str, Decimal]], measures: Iterable[str]) -> dict[str, Decimal]:
     """The sums of several splits together."""
     total = dict.fromkeys(measures, Decimal(0))

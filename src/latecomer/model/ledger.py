@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 
@@ -17,16 +18,23 @@ EXACT = 80
 """Enough digits for any sum of amounts with 38 digits."""
 
 
-def total(amounts: Iterable[Decimal]) -> Decimal:
-    """The exact sum; Python's default of 28 digits is too small for it."""
+@contextmanager
+def exact_amounts() -> Iterator[None]:
+    """Within it, or within a function that it decorates, amounts are added up exactly. Python's own 28 digits are too
+    few for a sum of large amounts."""
     with localcontext(prec=EXACT):
-        return sum(amounts, Decimal(0))
+        yield
 
 
+@exact_amounts()
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))
+
+
+@exact_amounts()
 def difference(received: Decimal, fates: Iterable[Decimal]) -> Decimal:
     """Received less accounted for. Not zero means that something was lost or counted twice."""
-    with localcontext(prec=EXACT):
-        return received - total(fates)
+    return received - sum(fates, Decimal(0))
 
 
 @dataclass(frozen=True)

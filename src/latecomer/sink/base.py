@@ -55,10 +55,13 @@ class BuiltInLogic(SinkLogic):
         if isinstance(self.whole_shape, RowShape):
             self.shape = self.whole_shape.without(columns)
 
-    def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
-        """The steps by which a table of ours gets the wanted columns; refused where that is impossible."""
+    def _steps_to(
+        self, found: Mapping[str, str], wanted: Mapping[str, str], ours: bool, what: str, fix: str
+    ) -> Steps:
+        """The steps by which a table gets the wanted columns; refused where that is impossible, or the table is not
+        ours."""
         steps = steps_to(found, wanted, self.shape)
-        if steps is None:
+        if steps is None or (not ours and differing(found, wanted)):
             raise self._other_columns(found, wanted, what, fix)
         if steps:
             LOG.info("%s sink %s: %s follows: %s", self.kind, self.place, what, steps)

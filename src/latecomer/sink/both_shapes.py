@@ -110,20 +110,15 @@ def would_lose(name: str, sql: str) -> str:
     return f"{double_quoted(name)} IS NOT NULL AND ({sql}) IS NULL"
 
 
-def complete(table: str, staged: str, computed: Mapping[str, str], place: Collection[str]) -> str:
-    """The statement that computes new columns from the old ones of the staged rows."""
-    return _update_from(table, staged, _filled_values(computed), place)
+def update_from(table: str, staged: str, values: str, place: Collection[str]) -> str:
+    """The statement that gives the rows of a table values that are computed from the staged ones."""
+    same = " AND ".join(f"stored.{each} = staged.{each}" for each in map(double_quoted, place))
+    return f"UPDATE {table} AS stored SET {values} FROM {staged} AS staged WHERE {same}"
 
 
-def refill(table: str, staged: str, name: str, place: Collection[str]) -> str:
-    """The statement that copies a staged column into the rows of a table."""
-    column = double_quoted(name)
-    return _update_from(table, staged, f"{column} = staged.{column}", place)
-
-
-def fill(table: str, computed: Mapping[str, str]) -> str:
-    """The statement that computes columns where they are null: all at once, as in the view."""
-    return f"UPDATE {table} SET {_filled_values(computed)}"
+def filled_values(computed: Mapping[str, str]) -> str:
+    """Columns that are computed where they are null, for an UPDATE: all at once, as in the view."""
+    return ", ".join(f"{double_quoted(name)} = {_filled(name, sql)}" for name, sql in computed.items())
 
 
 def filled_columns(names: Collection[str], computed: Mapping[str, str]) -> str:
@@ -134,15 +129,6 @@ def filled_columns(names: Collection[str], computed: Mapping[str, str]) -> str:
         else double_quoted(name)
         for name in names
     )
-
-
-def _update_from(table: str, staged: str, values: str, place: Collection[str]) -> str:
-    same = " AND ".join(f"stored.{each} = staged.{each}" for each in map(double_quoted, place))
-    return f"UPDATE {table} AS stored SET {values} FROM {staged} AS staged WHERE {same}"
-
-
-def _filled_values(computed: Mapping[str, str]) -> str:
-    return ", ".join(f"{double_quoted(name)} = {_filled(name, sql)}" for name, sql in computed.items())
 
 
 def _filled(name: str, sql: str) -> str:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from latecomer.config.contract import Shape
 from latecomer.config.models import Pipeline
-from latecomer.config.sinks import LONGEST_NAME, FileSink, Sink
+from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors import SinkError
-from latecomer.sink.base import PROGRESS
+from latecomer.sink.base import PROGRESS, BuiltInLogic
 from latecomer.sink.both_shapes import (
     VIEW,
     BothShapes,
     TableSteps,
-    complete,
-    fill,
     filled_columns,
-    refill,
+    filled_values,
     table_steps,
+    update_from,
     would_lose,
 )
 from latecomer.sink.database_file import LEFT_OUT
@@ -30,8 +31,9 @@ from latecomer.sink.delta import LEFT_OUT as PROPERTY
 from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.postgres import PostgresLogic, copy_rows
 from latecomer.sink.postgres_rows import declared
-from latecomer.sink.postgres_views import make_view, one_row, run_sql
+from latecomer.sink.postgres_views import make_view, run_sql
 from latecomer.sink.sqlite import SqliteLogic, storable
+from latecomer.sink.sqlite import declared as declared_in_sqlite
 from latecomer.store.delta_tables import open_delta
 from latecomer.store.files import exists, require_room
 from latecomer.store.sql import double_quoted, listed
@@ -47,63 +49,91 @@ _STAGING = "latecomer_staging"
 _ROOM = 256 << 10
 
 
-class MigratedTable(Protocol):
+class MigratedTable(BuiltInLogic):
     """The table of a sink, and the two shapes in it."""
 
     shapes: BothShapes
     contracted: bool
 
+    @abstractmethod
     def look(self) -> TableSteps:
         """The steps that it still needs. Nothing is changed."""
-        ...
 
+    @abstractmethod
     def bring(self, stored: Stored) -> TableSteps:
         """Take the steps."""
-        ...
 
-    def close(self) -> None: ...
+    def _needed_steps(self, existing: Collection[str], wanted: Mapping[str, str] | None = None) -> TableSteps:
+        """The steps for a table with these columns; `wanted` has the types that its view names."""
+        kinds = wanted or dict.fromkeys(self.whole_shape.schema.names, "")
+        return table_steps(existing, kinds, self.left_out, self.shapes, self.contracted)
+
+    def _no_table(self, what: str) -> SinkError:
+        return self._refusal(f"there is no {what} yet", "run the pipeline first")
+
+    def _require_nothing_lost(self, name: str, rows: int) -> None:
+        if rows:
+            raise self._refusal(
+                f"{rows} rows have {name} and nothing from which it could be computed, so it is not dropped",
+                "leave the column, or remove those rows from the table: the store has them",
+            )
 
 
-class PostgresMigrated(PostgresLogic):
-    """All steps in one transaction. The sink's own batches wait for it; readers wait while the columns change."""
+class MigratedInSql(MigratedTable):
+    """A table that is changed by statements, all of them in one transaction."""
 
-    shapes: BothShapes
-    contracted: bool
+    def _carry_out(
+        self, steps: TableSteps, table: str, run: Callable[[str], Any], stage: Callable[[list[str]], str]
+    ) -> None:
+        """Take the steps, but for the view and the columns to drop. `stage` makes a table of columns from the store."""
+        place, brings = self.whole_shape.place, list(steps.brings)
+        for name in brings:
+            run(f"ALTER TABLE {table} ADD COLUMN {self._defined(name)}")
+        if brings:
+            staged = stage(brings)
+            for column in map(double_quoted, brings):
+                run(update_from(table, staged, f"{column} = staged.{column}", place))
+        if steps.completes:
+            run(update_from(table, stage(list(self.shapes.old)), filled_values(steps.completes), place))
+        for computed in filter(None, (steps.brings, steps.fills)):
+            run(f"UPDATE {table} SET {filled_values(computed)}")
+        for name in steps.drops:
+            lost = f"SELECT count(*) FROM {table} WHERE {would_lose(name, self.shapes.old[name])}"
+            self._require_nothing_lost(name, run(lost).fetchone()[0])
+
+    @abstractmethod
+    def _defined(self, name: str) -> str:
+        """A column to add, with its type."""
+
+
+class PostgresMigrated(MigratedInSql, PostgresLogic):
+    """The sink's own batches wait for the transaction; readers wait while the columns change."""
 
     def look(self) -> TableSteps:
         with self._transaction() as database:
             return self._planned(database)
 
     def bring(self, stored: Stored) -> TableSteps:
-        if len(f"{self._name}{VIEW}".encode()) > LONGEST_NAME:
-            raise self._refusal(
-                f"Postgres cuts names after {LONGEST_NAME} bytes", "give the table a shorter name"
-            )
+        name = f"{self._name}{VIEW}"
+        self._require_short(name, f"of the view: {name}", "give the table a shorter name")
         with self._transaction() as database:
             self._require_existing(database)
             self._progress(database, locked=True)
             steps = self._planned(database)
-            if steps.brings:
-                self._bring_back(database, steps, stored)
-            if steps.completes and (staged := self._stage(database, list(self.shapes.old), stored)):
-                run_sql(database, complete(self._table, staged, steps.completes, self.whole_shape.place))
-            if steps.fills:
-                run_sql(database, fill(self._table, steps.fills))
-            for name in steps.drops:
-                lost = f"SELECT count(*) FROM {self._table} WHERE {would_lose(name, self.shapes.old[name])}"
-                _require_nothing_lost(self, name, one_row(database, lost))
+            run, stage = partial(run_sql, database), partial(self._stage, database, stored)
+            self._carry_out(steps, self._table, run, stage)
             view = f"SELECT {steps.view} FROM {self._table}"
-            if not make_view(database, self._schema, f"{self._name}{VIEW}", view):
-                raise self._refusal(f"{self._schema}.{self._name}{VIEW} is no view", "rename it")
-            for name in steps.drops:  # only now: the old view used them
-                run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(name)}")
+            if not make_view(database, self._schema, name, view):
+                raise self._refusal(f"{self._schema}.{name} is no view", "rename it")
+            for column in steps.drops:  # only now: the old view used them
+                run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(column)}")
             self._keep_left_out(database, steps)
             return steps
 
     def _require_existing(self, database: Connection) -> int:
         table = self._table_oid(database, self._name) if self._table_oid(database, PROGRESS) else None
         if table is None or not self._is_claimed(database):
-            raise _no_table(self, f"{self._schema}.{self._name}")
+            raise self._no_table(f"{self._schema}.{self._name}")
         return table
 
     def _planned(self, database: Connection) -> TableSteps:
@@ -111,19 +141,12 @@ class PostgresMigrated(PostgresLogic):
         self._progress(database)
         existing = self.columns_of(database, table)
         wanted = {field.name: declared(field.type) for field in self.whole_shape.schema}
-        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
+        return self._needed_steps(existing, wanted)
 
-    def _bring_back(self, database: Connection, steps: TableSteps, stored: Stored) -> None:
-        for name in steps.brings:
-            kind = declared(self.whole_shape.schema.field(name).type)
-            column = f"{double_quoted(name)} {kind}"
-            run_sql(database, f"ALTER TABLE {self._table} ADD COLUMN IF NOT EXISTS {column}")
-        staged = self._stage(database, list(steps.brings), stored)
-        for name in steps.brings:
-            run_sql(database, refill(self._table, staged, name, self.whole_shape.place))
-        run_sql(database, fill(self._table, steps.brings))
+    def _defined(self, name: str) -> str:
+        return f"IF NOT EXISTS {double_quoted(name)} {declared(self.whole_shape.schema.field(name).type)}"
 
-    def _stage(self, database: Connection, names: list[str], stored: Stored) -> str:
+    def _stage(self, database: Connection, stored: Stored, names: list[str]) -> str:
         """A table with columns from the store, for as long as the transaction lasts."""
         wanted, schema = [*self.whole_shape.place, *names], self.whole_shape.schema
         defined = ", ".join(f"{double_quoted(name)} {declared(schema.field(name).type)}" for name in wanted)
@@ -136,20 +159,11 @@ class PostgresMigrated(PostgresLogic):
         if set(steps.left_out) == set(self.left_out):
             return
         run_sql(database, f"ALTER TABLE {self._progress_table} ADD COLUMN IF NOT EXISTS {LEFT_OUT} text")
-        run_sql(
-            database,
-            f"UPDATE {self._progress_named} SET {LEFT_OUT} = %s WHERE sink_table = %s",
-            json.dumps(steps.left_out),
-            self._name,
-        )
+        update = f"UPDATE {self._progress_named} SET {LEFT_OUT} = %s WHERE sink_table = %s"
+        run_sql(database, update, json.dumps(steps.left_out), self._name)
 
 
-class SqliteMigrated(SqliteLogic):
-    """All steps in one transaction."""
-
-    shapes: BothShapes
-    contracted: bool
-
+class SqliteMigrated(MigratedInSql, SqliteLogic):
     def look(self) -> TableSteps:
         self._require_existing()
         with self._connection("ro") as database:
@@ -164,15 +178,8 @@ class SqliteMigrated(SqliteLogic):
             if existing is not None and existing[0] != "view":
                 raise self._refusal(f"{view} is no view", "rename it")
             database.execute(f"DROP VIEW IF EXISTS {double_quoted(view)}")
-            if steps.brings:
-                self._bring_back(database, steps, stored)
-            if steps.completes and (staged := self._stage(database, list(self.shapes.old), stored)):
-                database.execute(complete(table, staged, steps.completes, self.whole_shape.place))
-            if steps.fills:
-                database.execute(fill(table, steps.fills))
+            self._carry_out(steps, table, database.execute, partial(self._stage, database, stored))
             for name in steps.drops:
-                lost = f"SELECT count(*) FROM {table} WHERE {would_lose(name, self.shapes.old[name])}"
-                _require_nothing_lost(self, name, database.execute(lost).fetchone())
                 database.execute(f"ALTER TABLE {table} DROP COLUMN {double_quoted(name)}")
             database.execute(f"CREATE VIEW {double_quoted(view)} AS SELECT {steps.view} FROM {table}")
             self._keep_left_out(database, steps)
@@ -180,26 +187,21 @@ class SqliteMigrated(SqliteLogic):
 
     def _require_existing(self) -> None:
         if not exists(self.path):
-            raise _no_table(self, self._table)
+            raise self._no_table(self._table)
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
         existing = list(self._existing_columns(database))
         if not existing or self._owner(database) is None:
-            raise _no_table(self, self._table)
+            raise self._no_table(self._table)
         self._require_owner(database)
         self._progress(database)
-        wanted = dict.fromkeys(self.whole_shape.schema.names, "")
-        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
+        return self._needed_steps(existing)
 
-    def _bring_back(self, database: sqlite3.Connection, steps: TableSteps, stored: Stored) -> None:
-        table, staged = self._named, self._stage(database, list(steps.brings), stored)
-        for name in steps.brings:
-            column = f"{double_quoted(name)} {self._kind(name)}".rstrip()
-            database.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
-            database.execute(refill(table, staged, name, self.whole_shape.place))
-        database.execute(fill(table, steps.brings))
+    def _defined(self, name: str) -> str:
+        kind = declared_in_sqlite(self.whole_shape.schema.field(name).type)
+        return f"{double_quoted(name)} {kind}".rstrip()
 
-    def _stage(self, database: sqlite3.Connection, names: list[str], stored: Stored) -> str:
+    def _stage(self, database: sqlite3.Connection, stored: Stored, names: list[str]) -> str:
         """A table with columns from the store, for as long as the connection lasts."""
         wanted = [*self.whole_shape.place, *names]
         rows = stored(names).select(wanted)
@@ -211,10 +213,6 @@ class SqliteMigrated(SqliteLogic):
         database.execute(f"CREATE INDEX temp.{_STAGING}_places ON {_STAGING} ({places})")
         return f"temp.{_STAGING}"
 
-    def _kind(self, name: str) -> str:
-        self.shape = self.whole_shape
-        return self._columns[name]
-
     def _keep_left_out(self, database: sqlite3.Connection, steps: TableSteps) -> None:
         if set(steps.left_out) == set(self.left_out):
             return
@@ -224,12 +222,9 @@ class SqliteMigrated(SqliteLogic):
         database.execute(f"UPDATE {PROGRESS} SET {LEFT_OUT} = ? WHERE sink_table = ?", (kept, self._table))
 
 
-class DeltaMigrated(DeltaLogic):
+class DeltaMigrated(MigratedTable, DeltaLogic):
     """The table is written anew, in one commit. A batch that was committed meanwhile makes that commit fail. A Delta
     table has no view: readers make their own."""
-
-    shapes: BothShapes
-    contracted: bool
 
     def look(self) -> TableSteps:
         with self._errors_in_words():
@@ -258,19 +253,16 @@ class DeltaMigrated(DeltaLogic):
 
     def _planned(self, table: DeltaTable) -> TableSteps:
         if table.metadata().name != self._application:
-            raise _no_table(self, "Delta table of its own")
+            raise self._no_table("Delta table of its own")
         self._progress(table)
-        existing = [field.name for field in table.schema().fields]
-        wanted = dict.fromkeys(self.whole_shape.schema.names, "")
-        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
+        return self._needed_steps([field.name for field in table.schema().fields])
 
     def _rows(self, table: DeltaTable, steps: TableSteps, stored: Stored) -> pa.Table:
-        """The new rows of the table."""
         schema, queries = pa.schema(table.schema().to_arrow()), QueryBuilder().register("stored", table)
         rows = f"(select {filled_columns(schema.names, steps.fills)} from stored) as t"
         for name in steps.drops:
             lost = f"select count(*) from {rows} where {would_lose(name, self.shapes.old[name])}"
-            _require_nothing_lost(self, name, [pa.table(queries.execute(lost))[0][0].as_py()])
+            self._require_nothing_lost(name, pa.table(queries.execute(lost))[0][0].as_py())
         chosen = {name: f"t.{double_quoted(name)}" for name in schema.names if name not in steps.drops}
         chosen |= steps.brings
         columns = ", ".join(f"{sql} as {double_quoted(name)}" for name, sql in chosen.items())
@@ -310,15 +302,3 @@ def migrated_table(
     table: MigratedTable = _KINDS[sink.kind](sink, path, pipeline.name, shape)
     table.shapes, table.contracted = shapes, contracted
     return table
-
-
-def _no_table(logic: PostgresLogic | SqliteLogic | DeltaLogic, what: str) -> SinkError:
-    return logic._refusal(f"there is no {what} yet", "run the pipeline first")
-
-
-def _require_nothing_lost(logic: PostgresLogic | SqliteLogic | DeltaLogic, name: str, counted: Any) -> None:
-    if counted[0]:
-        raise logic._refusal(
-            f"{counted[0]} rows have {name} and nothing from which it could be computed, so it is not dropped",
-            "leave the column, or remove those rows from the table: the store has them",
-        )

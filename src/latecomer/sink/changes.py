@@ -119,16 +119,13 @@ class ChangesLogic(FileSinkLogic):
                 self._belongs_to("folder", holder["pipeline"], holder["output"]) + f" as {holder['format']}",
                 "give the sink another path",
             )
-        if differing(existing, self._columns):
-            self._follow(existing, owner)
-
-    def _follow(self, existing: dict[str, str], owner: dict[str, str]) -> None:
-        """From now on files have the wanted columns; older files stay as they are."""
-        fix = "move the folder away, or give the sink another path"
-        if steps_to(existing, self._columns, self.shape) is None:
-            difference = differing(existing, self._columns)
-            raise self._refusal(f"the files in it have other columns ({difference})", fix)
-        self._write_owner(owner)
+        if difference := differing(existing, self._columns):
+            if steps_to(existing, self._columns, self.shape) is None:
+                fix = "move the folder away, or give the sink another path"
+                raise self._refusal(f"the files in it have other columns ({difference})", fix)
+            self._write_owner(
+                owner
+            )  # from now on files have the wanted columns; older files stay as they are
 
     def _write_owner(self, owner: dict[str, str]) -> None:
         text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"

@@ -20,7 +20,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import DatabaseFileSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
-from latecomer.sink.base import PROGRESS, FileSinkLogic, differing
+from latecomer.sink.base import PROGRESS, FileSinkLogic
 from latecomer.sink.following import Steps
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
@@ -106,14 +106,10 @@ class DatabaseFileLogic(FileSinkLogic):
 
     def _follow(self, database: Any, found: Mapping[str, str]) -> None:
         """Give a table of ours its new columns and wider types."""
-        wanted = self._wanted_columns(database)
-        if not differing(found, wanted):
-            return
-        what, fix = f"the table {self._table}", "drop or rename it, or give the sink another table"
-        if self._owner(database) is None:
-            raise self._other_columns(found, wanted, what, fix)
         self._require_owner(database)
-        self._take_steps(database, found, self._steps_to(found, wanted, what, fix))
+        wanted, ours = self._wanted_columns(database), self._owner(database) is not None
+        what, fix = f"the table {self._table}", "drop or rename it, or give the sink another table"
+        self._take_steps(database, found, self._steps_to(found, wanted, ours, what, fix))
 
     def _owner(self, database: Any) -> tuple[str, str] | None:
         select = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
@@ -150,6 +146,10 @@ class DatabaseFileLogic(FileSinkLogic):
         # Only people can remove something else in its place. A file that is gone may come back, or is made anew.
         refuse = self._refusal if self.path.exists() else self._outage
         return refuse("the file cannot be opened", fix, batch)
+
+    def _refused(self, error: Exception, batch: int | None) -> SinkError:
+        fix = "run again, after fixing the file or giving the sink another path"
+        return self._refusal(f"the database refused ({first_line(error)})", fix, batch)
 
     def _held(self, batch: int | None) -> SinkError:
         reason = f"another program held the database for {BUSY_SECONDS:g} s"

@@ -22,11 +22,10 @@ from latecomer.config.contract import Shape
 from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
-from latecomer.model.panes import Place
 from latecomer.model.types import field_name
-from latecomer.sink.base import BRING_BACK, FileSinkLogic, bounds, differing
+from latecomer.sink.base import BRING_BACK, FileSinkLogic, bounds, take_rows
 from latecomer.sink.following import Steps
-from latecomer.sink.settling import Change, places_of, settle
+from latecomer.sink.settling import Change, settle
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.delta_tables import open_delta
 from latecomer.store.failpoints import failpoint
@@ -83,9 +82,9 @@ class DeltaLogic(FileSinkLogic):
 
     def _settled(self, table: DeltaTable, panes: pa.Table) -> tuple[pa.Table, list[Change]]:
         """The rows that a batch of panes writes or removes, and the change of each."""
-        changes = settle(places_of(panes, self.shape.place), panes, self._stored(table, panes))
-        rows = pa.array([change.row for change in changes], pa.int64())
-        return panes.select(self.shape.standing.names).take(rows), changes
+        changes = settle(panes, self._existing(table, panes), self.shape.place)
+        rows = take_rows(panes, [change.row for change in changes])
+        return rows.select(self.shape.standing.names), changes
 
     def _merge(
         self,
@@ -128,8 +127,8 @@ class DeltaLogic(FileSinkLogic):
         sync_added(self.path, versions)
         sync_commits(self.path, versions)
 
-    def _stored(self, table: DeltaTable, panes: pa.Table) -> dict[Place, int]:
-        """The sequence that stands at each place of the batch."""
+    def _existing(self, table: DeltaTable, panes: pa.Table) -> pa.Table:
+        """The places of the batch at which a pane stands, with its sequence."""
         starts = panes["window_start"]
         low, high = bounds(starts)
         # By their statistics most files are skipped, and all of them for new windows.
@@ -143,7 +142,7 @@ class DeltaLogic(FileSinkLogic):
         )
         for key in self.shape.place[2:]:
             rows = rows.filter(pc.is_in(rows[key], value_set=panes[key].unique()))
-        return dict(zip(places_of(rows, self.shape.place), rows["sequence"].to_pylist(), strict=True))
+        return rows
 
     def _progress(self, table: DeltaTable) -> int:
         version = table.transaction_version(self._application)
@@ -172,16 +171,12 @@ class DeltaLogic(FileSinkLogic):
         found, wanted = _types(table.schema()), _types(Schema.from_arrow(self.shape.standing))
         owner = table.metadata().name
         is_other = owner is not None and owner.startswith("latecomer:") and owner != self._application
-        if differing(found, wanted):
-            what, fix = "the Delta table there", "move it away, or give the sink another path"
-            if owner != self._application:
-                raise self._other_columns(found, wanted, what, fix)
-            self._follow(table, self._steps_to(found, wanted, what, fix))
+        what, fix = "the Delta table there", "move it away, or give the sink another path"
+        self._follow(table, self._steps_to(found, wanted, owner == self._application, what, fix))
         if is_other:
             _, pipeline, output = str(owner).split(":", 2)
             raise self._refusal(
-                self._belongs_to("Delta table there", pipeline, output),
-                "give the sink another path",
+                self._belongs_to("Delta table there", pipeline, output), "give the sink another path"
             )
 
     def _follow(self, table: DeltaTable, steps: Steps) -> None:

@@ -6,7 +6,9 @@ DuckDB lets no other process read: the sink waits until the file is free.
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,14 +22,15 @@ from latecomer.sink import database_file
 from latecomer.sink.base import take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
 from latecomer.sink.following import Steps
-from latecomer.sink.settling import places_of, settle
-from latecomer.sink.turns import Turn
+from latecomer.sink.settling import settle
 from latecomer.store.files import sync_folder
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""A lock for each file: sinks of one process use a file one after the other."""
 _GIVEN = f"{PRIVATE}given"
 """The name under which statements see an Arrow table."""
 _PAUSE_SECONDS = 0.05
@@ -73,9 +76,8 @@ class DuckdbLogic(DatabaseFileLogic):
         )
         select = f"SELECT {listed((*place, 'sequence'))} FROM {self._named} AS stored"
         with _given(database, panes.select(place)):
-            rows = database.sql(f"{select} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
-        stored = dict(zip(places_of(rows, place), rows["sequence"].to_pylist(), strict=True))
-        changes = settle(places_of(panes, place), panes, stored)
+            existing = database.sql(f"{select} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
+        changes = settle(panes, existing, place)
         with _given(database, take_rows(panes, [each.row for each in changes if each.stored is not None])):
             database.execute(f"DELETE FROM {self._named} AS stored USING {_GIVEN} WHERE {same}")
         self._append(database, take_rows(panes, [each.row for each in changes if each.puts]))
@@ -91,7 +93,7 @@ class DuckdbLogic(DatabaseFileLogic):
         if "?" in str(self.path):  # when it writes beside the file, it takes the rest of the name for options
             raise self._refusal("DuckDB cannot use a path with a question mark", "give the sink another path")
         # DuckDB refuses two transactions that change one table, and connections that read while another writes.
-        with closing(Turn(str(self.path))):
+        with _LOCKS[str(self.path)]:
             try:
                 if mode == "rwc" and not self.path.exists():
                     self._make_file(duckdb)
@@ -123,21 +125,16 @@ class DuckdbLogic(DatabaseFileLogic):
 
     def _explained(self, error: Exception, batch: int | None) -> SinkError:
         """The error with reason and fix: an outage where it may pass."""
-        text = first_line(error)
         if _is_held(error):
             return self._held(batch)
-        if "not a valid DuckDB database file" in text:
+        if "not a valid DuckDB database file" in first_line(error):
             fix = "move it away, or give the sink another path"
             return self._refusal("the file is not a DuckDB database", fix, batch)
         if (refusal := self._system_refusal(error, batch)) is not None:
             return refusal
         if not self.path.is_file():
             return self._not_opened(batch)
-        return self._refusal(
-            f"the database refused ({text})",
-            "run again, after fixing the file or giving the sink another path",
-            batch,
-        )
+        return self._refused(error, batch)
 
 
 def _is_held(error: Exception) -> bool:

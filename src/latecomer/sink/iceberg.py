@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from latecomer.config.contract import Shape
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.sinks import IcebergSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.panes import Place
-from latecomer.sink.base import BRING_BACK, BuiltInLogic, differing, micros, take_rows
+from latecomer.sink.base import BRING_BACK, BuiltInLogic, micros, take_rows
 from latecomer.sink.settling import Change, places_of, settle
 from latecomer.store.failpoints import failpoint
 
@@ -97,8 +97,7 @@ class IcebergLogic(BuiltInLogic):
     def _upsert(self, table: Table, transaction: Transaction, panes: pa.Table, batch: int) -> None:
         place = self.shape.place
         existing = self._scanned(table, _within(panes), (*place, "sequence"))
-        stored = dict(zip(places_of(existing, place), existing["sequence"].to_pylist(), strict=True))
-        changes = settle(places_of(panes, place), panes, stored)
+        changes = settle(panes, existing, place)
         rows = self._kept(take_rows(panes, [each.row for each in changes if each.puts]))
         replaced = [each for each in changes if each.stored is not None]
         if replaced:
@@ -134,10 +133,9 @@ class IcebergLogic(BuiltInLogic):
                 raise self._refusal(
                     "it needs the package pyiceberg", "install it: pip install 'latecomer[iceberg]'"
                 ) from None
-            for name, text in self._sink.properties.items():
-                problem = reference_problem(f"properties.{name}", str(text), self._base)
-                if problem is not None:
-                    raise self._refusal(f"{problem.value}: {problem.message}", str(problem.fix))
+            texts = ((f"properties.{name}", str(text)) for name, text in self._sink.properties.items())
+            for problem in reference_problems(texts, self._base):
+                raise self._refusal(f"{problem.value}: {problem.message}", str(problem.fix))
             properties = {name: _written(text, self._base) for name, text in self._sink.properties.items()}
             self._catalog = load_catalog(self._sink.catalog, **properties)
         return self._catalog
@@ -168,13 +166,10 @@ class IcebergLogic(BuiltInLogic):
         if list(found) != list(wanted) and found.keys() == wanted.keys():
             found = {name: found[name] for name in wanted}  # their order does not matter
         with table.transaction() as transaction:
-            if differing(found, wanted):
-                what, fix = f"the table {self._sink.table}", "rename it, or give the sink another table"
-                if not owner:
-                    raise self._other_columns(found, wanted, what, fix)
-                if self._steps_to(found, wanted, what, fix):
-                    with transaction.update_schema() as update:
-                        update.union_by_name(self._kept_schema)
+            what, fix = f"the table {self._sink.table}", "rename it, or give the sink another table"
+            if self._steps_to(found, wanted, bool(owner), what, fix):
+                with transaction.update_schema() as update:
+                    update.union_by_name(self._kept_schema)
             if not owner:
                 transaction.set_properties(ours)
 

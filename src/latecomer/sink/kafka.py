@@ -20,6 +20,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import SinkError, SinkOutage, first_line
 from latecomer.errors.redacting import without_secrets
+from latecomer.model.words import words
 from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
 from latecomer.sink.kafka_records import Records
@@ -213,37 +214,37 @@ class KafkaLogic(BuiltInLogic):
 
     def _explained(self, error: Any, batch: int | None) -> SinkError:
         """The error with reason and fix: an outage where it may pass."""
-        from confluent_kafka import KafkaError
-
         too_slow = (
             self._begun is not None and time.monotonic() - self._begun > self._cluster.transaction_seconds
         )
         earlier = self._cluster.last_error
-        for code in (error.code(), *(() if earlier is None else (earlier.code(),))):
-            if code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+        for name in (error.name(), *(() if earlier is None else (earlier.name(),))):
+            if name in _FENCED:
                 if too_slow:
                     reason = "the batch took longer than the broker lets a transaction last"
                     return self._outage(reason, "raise transaction.timeout.ms in options", batch)
                 fix = "stop one of them, or give one another pipeline name and topic"
                 return self._refusal("another run has begun to write to this topic as this sink", fix, batch)
-            if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+            if name in _NOT_LET_IN:
                 fix = "correct the sasl and ssl options, or the secrets that they name"
                 return self._refusal("the broker refused who we say we are", fix, batch)
-            if code in _forbidden():
-                return self._refusal(
-                    f"the broker does not allow it ({_reason_in(error)})", _allowed(self._topic), batch
+            if name in _FORBIDDEN:
+                fix = (
+                    f"allow Read, Write and Create on the topic {self._topic}, and Write on transactional ids and Read "
+                    "on groups that begin with latecomer/"
                 )
+                return self._refusal(f"the broker does not allow it ({_reason_in(error)})", fix, batch)
         refusal = refusal_of(self._cluster.settings(), [error, earlier])
         if refusal is not None:
             explain = self._refusal if refusal.lasting else self._outage
             return explain(refusal.reason, refusal.fix, batch)
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        if error.name() == "MSG_SIZE_TOO_LARGE":
             fix = (
                 "raise max.message.bytes of the topic and message.max.bytes in options, or lower batch.size in options "
                 "if records are small"
             )
             return self._refusal(f"a record is too large ({_reason_in(error)})", fix, batch)
-        if error.code() in (KafkaError._INVALID_ARG, *_wrong_settings()):
+        if error.name() in _WRONG_SETTINGS:
             return self._refusal(
                 f"it cannot be set up so ({_reason_in(error)})", "correct the options of the sink", batch
             )
@@ -270,32 +271,14 @@ def _reason_in(error: Any) -> str:
     return first_line(Exception(error.str()))
 
 
-def _allowed(topic: str) -> str:
-    return (
-        f"allow Read, Write and Create on the topic {topic}, and Write on transactional ids and Read on groups that "
-        "begin with latecomer/"
-    )
-
-
-def _forbidden() -> tuple[int, ...]:
-    from confluent_kafka import KafkaError
-
-    return (
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    )
-
-
-def _wrong_settings() -> tuple[int, ...]:
-    from confluent_kafka import KafkaError
-
-    return (
-        KafkaError.INVALID_TRANSACTION_TIMEOUT,
-        KafkaError.INVALID_PARTITIONS,
-        KafkaError.INVALID_REPLICATION_FACTOR,
-        KafkaError.INVALID_CONFIG,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_EXCEPTION,
-    )
+_FENCED = words("_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH")
+_NOT_LET_IN = words("_AUTHENTICATION SASL_AUTHENTICATION_FAILED")
+_FORBIDDEN = words(
+    "TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED "
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+)
+_WRONG_SETTINGS = words(
+    "_INVALID_ARG INVALID_TRANSACTION_TIMEOUT INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_CONFIG "
+    "POLICY_VIOLATION TOPIC_EXCEPTION"
+)
+"""Errors by the names that librdkafka gives them."""

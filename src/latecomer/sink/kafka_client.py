@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.config.kafka import client_options, written_settings
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import Problem
 from latecomer.sink.kafka_records import BATCH, WRITER
@@ -31,8 +31,6 @@ FIRST_SPAN = 64
 
 
 class Cluster:
-    """The cluster that a sink writes to."""
-
     def __init__(self, sink: KafkaSink, base: Path, topic: str, identity: str) -> None:
         self._sink, self._base = sink, base
         self.topic, self.identity = topic, identity
@@ -42,8 +40,7 @@ class Cluster:
     def problem(self) -> Problem | None:
         """What is wrong with a reference to a secret, if anything is."""
         written = written_settings(self._sink.servers, self._sink.options)
-        problems = (reference_problem(name, text, self._base) for name, text in written.items())
-        return next((problem for problem in problems if problem is not None), None)
+        return next(reference_problems(written.items(), self._base), None)
 
     def settings(self) -> dict[str, Any]:
         """The settings of every client."""

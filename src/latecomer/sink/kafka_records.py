@@ -16,6 +16,7 @@ import pyarrow as pa
 from latecomer.config.contract import Shape
 from latecomer.model.panes import Op
 from latecomer.model.written_values import json_texts
+from latecomer.sink.base import take_rows
 
 AT_ONCE = 20_000
 """How many rows are in memory as text at a time."""
@@ -24,8 +25,6 @@ BATCH = "batch"
 
 
 class Record(NamedTuple):
-    """A record to write."""
-
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]
@@ -80,4 +79,4 @@ def _last_panes(rows: pa.Table, place: Sequence[str]) -> pa.Table:
     """The last pane of each place: an insert stands after the batch, a retract becomes a tombstone."""
     places = zip(*(json_texts(rows[name]) for name in place), strict=True)
     last = {where: nth for nth, where in enumerate(places)}
-    return rows.take(pa.array(sorted(last.values()), pa.int64()))
+    return take_rows(rows, sorted(last.values()))

@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
-from latecomer.sink.base import PROGRESS, BuiltInLogic, differing
+from latecomer.sink.base import PROGRESS, BuiltInLogic
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
@@ -92,12 +92,8 @@ class PostgresLogic(BuiltInLogic):
                 return
             failpoint("sink.postgres.begun", batch)
             write(database, rows, batch)
-            run_sql(
-                database,
-                f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s",
-                batch,
-                self._name,
-            )
+            update = f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s"
+            run_sql(database, update, batch, self._name)
             failpoint("sink.postgres.written", batch)
         failpoint("sink.postgres.committed", batch)
 
@@ -166,17 +162,15 @@ class PostgresLogic(BuiltInLogic):
 
     def _progress(self, database: Connection, locked: bool = False) -> int:
         # The table of an earlier version has no column left_out, and need not get one.
-        row = one_row(
-            database,
+        select = (
             "SELECT p.batch, p.pipeline, p.output, to_jsonb(p) ->> 'left_out' "
-            f"FROM {self._progress_named} AS p WHERE sink_table = %s" + (" FOR UPDATE" if locked else ""),
-            self._name,
+            f"FROM {self._progress_named} AS p WHERE sink_table = %s"
         )
+        row = one_row(database, select + (" FOR UPDATE" if locked else ""), self._name)
+        if row is None and locked:
+            fix = "the table is checked again, and filled from the store"
+            raise self._outage("its progress is gone", fix)
         if row is None:
-            if locked:
-                raise self._outage(
-                    "its progress is gone", "the table is checked again, and filled from the store"
-                )
             return -1
         self._require_owner(row[1], row[2])
         self._leave_out(json.loads(row[3] or "[]"))
@@ -186,11 +180,14 @@ class PostgresLogic(BuiltInLogic):
 
     def _require_names(self) -> None:
         for what, name in (("table", self._name), *(("column", name) for name in self._columns)):
-            if len(name.encode()) > LONGEST_NAME or "\0" in name:
-                fix = "give it a shorter name" if what == "table" else "rename it: columns: {SHORT: …}"
-                raise self._refusal(f"Postgres cuts names after {LONGEST_NAME} bytes ({what} {name})", fix)
+            fix = "give it a shorter name" if what == "table" else "rename it: columns: {SHORT: …}"
+            self._require_short(name, f"{what} {name}", fix)
         if self._name == PROGRESS:
             raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+
+    def _require_short(self, name: str, shown: str, fix: str) -> None:
+        if len(name.encode()) > LONGEST_NAME or "\0" in name:
+            raise self._refusal(f"Postgres cuts names after {LONGEST_NAME} bytes ({shown})", fix)
 
     def _require_database(self, database: Connection) -> None:
         version, encoding = database.info.server_version, database.info.parameter_status("server_encoding")
@@ -210,11 +207,8 @@ class PostgresLogic(BuiltInLogic):
             run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
         if self._table_oid(database, PROGRESS) is None:
             # A row for each table, not for each output: an output may feed two tables, and a table has one owner.
-            run_sql(
-                database,
-                f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, "
-                "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL)",
-            )
+            columns = "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL"
+            run_sql(database, f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, {columns})")
         table = self._table_oid(database, self._name)
         if table is None:
             self._go_by()
@@ -242,14 +236,10 @@ class PostgresLogic(BuiltInLogic):
         self._progress(database)  # refuses another owner, and sets what is left out
         wanted = self._columns
         found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
-        if not differing(found, wanted):
-            return
         what = f"the table {self._schema}.{self._name}"
         fix = "drop or rename it, or give the sink another table"
-        if not self._is_claimed(database):
-            raise self._other_columns(found, wanted, what, fix)
+        steps = self._steps_to(found, wanted, self._is_claimed(database), what, fix)
         not_null = run_sql(database, _NOT_NULL, table).fetchall()
-        steps = self._steps_to(found, wanted, what, fix)
         if required := [name for (name,) in not_null if name not in wanted]:
             raise self._refusal(
                 f"{what} has a column {required[0]} of somebody else's that may not be null",
@@ -290,20 +280,13 @@ class PostgresLogic(BuiltInLogic):
         return one_row(database, select, self._name) is not None
 
     def _claim(self, database: Connection) -> None:
-        owner = (self.pipeline, self.shape.owner)
-        holder = one_row(
-            database, f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s", self._name
-        )
-        if holder is None:
-            run_sql(
-                database,
-                f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) "
-                "VALUES (%s, %s, %s, -1)",
-                self._name,
-                *owner,
-            )
-        else:
+        select = f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
+        holder = one_row(database, select, self._name)
+        if holder is not None:
             self._require_owner(*holder)
+            return
+        insert = f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) VALUES (%s, %s, %s, -1)"
+        run_sql(database, insert, self._name, self.pipeline, self.shape.owner)
 
     def _require_owner(self, pipeline: str, owner: str) -> None:
         if (pipeline, owner) != (self.pipeline, self.shape.owner):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer.config.contract import RowShape
-from latecomer.config.sinks import LONGEST_NAME, PostgresSink, corrections_owner
+from latecomer.config.sinks import PostgresSink, corrections_owner
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows
 from latecomer.sink.postgres_views import make_view, one_row, run_sql
@@ -41,7 +41,8 @@ class CorrectionsLogic(PostgresLogic):
         """Replace the rows of the table, and make the view. `statement` gets the SQL names of base and corrections.
         `rows` gets the last batch of the base, which is locked by then: so the last to write is the last to have read.
         """
-        self._require_view_names(names)
+        for name in (self._view, *names):
+            self._require_short(name, f"of the view: {name}", "choose shorter names")
         self.open()
         with self._transaction() as database:
             self._progress(database, locked=True)
@@ -52,9 +53,11 @@ class CorrectionsLogic(PostgresLogic):
             self._make_view(database, statement(self._quoted(self._base_name), self._table))
             failpoint("sink.postgres.served", 0)
 
-    def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
+    def _steps_to(
+        self, found: Mapping[str, str], wanted: Mapping[str, str], ours: bool, what: str, fix: str
+    ) -> Steps:
         """New aggregates of the output are new columns, and types may become wider. No column may be missing."""
-        steps = super()._steps_to(found, wanted, what, fix)
+        steps = super()._steps_to(found, wanted, ours, what, fix)
         if set(found) - set(wanted):
             raise self._other_columns(found, wanted, what, fix)
         return steps
@@ -67,14 +70,6 @@ class CorrectionsLogic(PostgresLogic):
                 f"there is no table {self._schema}.{self._base_name} yet", "run the pipeline first"
             )
         return int(row[0])
-
-    def _require_view_names(self, names: list[str]) -> None:
-        for name in (self._view, *names):
-            if len(name.encode()) > LONGEST_NAME:
-                raise self._refusal(
-                    f"Postgres cuts names after {LONGEST_NAME} bytes (of the view: {name})",
-                    "choose shorter names",
-                )
 
     def _make_view(self, database: Connection, statement: str) -> None:
         if not make_view(database, self._schema, self._view, statement):

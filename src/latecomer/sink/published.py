@@ -73,14 +73,12 @@ class FedSink(NamedTuple):
 
 
 def feed_of(store: Store, listed: ListedSink) -> Feed:
-    """The rows for a sink."""
     if listed.output is None:
         return _dead_letters(store, listed)
     return (_panes if listed.stream is Stream.PANES else _side_output)(store, listed, listed.output)
 
 
 def _panes(store: Store, listed: ListedSink, output: str) -> Feed:
-    """An output's published panes."""
     rules = store.pipeline.outputs[output]
     layout = PaneLayout(rules, store.layout)
     published = layout.published

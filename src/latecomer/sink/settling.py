@@ -24,26 +24,28 @@ class Change(NamedTuple):
     """The stored sequence before the batch."""
 
 
-def settle(places: Sequence[Place], panes: pa.Table, stored: dict[Place, int]) -> list[Change]:
+def settle(panes: pa.Table, existing: pa.Table, place: Sequence[str]) -> list[Change]:
     """The change of each window and key: an insert replaces only a smaller sequence, and a retract removes only the
-    sequence that it names."""
-    rows = {place: row for row, place in enumerate(places)}
-    before = (_pane(place, sequence, Op.INSERT, None) for place, sequence in stored.items())
+    sequence that it names. `existing` has the places and sequences of the stored panes."""
+    places = places_of(panes, place)
+    stored = dict(zip(places_of(existing, place), existing["sequence"].to_pylist(), strict=True))
+    rows = {where: row for row, where in enumerate(places)}
+    before = (_pane(where, sequence, Op.INSERT, None) for where, sequence in stored.items())
     batch = (
-        _pane(place, sequence, Op(op), row)
-        for row, (place, sequence, op) in enumerate(
+        _pane(where, sequence, Op(op), row)
+        for row, (where, sequence, op) in enumerate(
             zip(places, panes["sequence"].to_pylist(), panes["op"].to_pylist(), strict=True)
         )
     )
     standing = surviving(chain(before, batch))
     changes = []
-    for place, last_row in rows.items():
-        stands = standing.get(place)
+    for where, last_row in rows.items():
+        stands = standing.get(where)
         if stands is None:
-            if place in stored:
-                changes.append(Change(last_row, False, stored[place]))
+            if where in stored:
+                changes.append(Change(last_row, False, stored[where]))
         elif stands.values["row"] is not None:
-            changes.append(Change(stands.values["row"], True, stored.get(place)))
+            changes.append(Change(stands.values["row"], True, stored.get(where)))
     return changes
 
 

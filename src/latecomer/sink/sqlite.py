@@ -17,6 +17,7 @@ from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink import database_file
 from latecomer.sink.database_file import DatabaseFileLogic
 from latecomer.sink.following import Steps
+from latecomer.store.columns import free_name
 from latecomer.store.sql import double_quoted, listed
 
 _INDEX = "latecomer_places_of_"
@@ -30,7 +31,7 @@ class SqliteLogic(DatabaseFileLogic):
 
     @property
     def _columns(self) -> dict[str, str]:
-        return {field.name: _declared(field.type) for field in self.shape.standing}
+        return {field.name: declared(field.type) for field in self.shape.standing}
 
     def _existing_columns(self, database: sqlite3.Connection) -> dict[str, str]:
         return {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({self._named})")}
@@ -83,7 +84,8 @@ class SqliteLogic(DatabaseFileLogic):
     def _retype(self, database: sqlite3.Connection, columns: Mapping[str, str]) -> None:
         """Write the table anew: SQLite cannot change the type of a column."""
         table, names = self._named, listed(columns)
-        fresh = double_quoted(_free_name(database, f"{self._table}_wider"))
+        taken = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+        fresh = double_quoted(free_name(f"{self._table}_wider", taken))
         indexes_and_triggers = [
             sql
             for (sql,) in database.execute(
@@ -129,25 +131,14 @@ class SqliteLogic(DatabaseFileLogic):
             case sqlite3.SQLITE_IOERR:
                 reason = f"the database cannot be read or written ({first_line(error)})"
                 return self._outage(reason, "check the disk and how it is attached", batch)
-        return self._refusal(
-            f"the database refused ({first_line(error)})",
-            "run again, after fixing the file or giving the sink another path",
-            batch,
-        )
-
-
-def _free_name(database: sqlite3.Connection, wanted: str) -> str:
-    """A name that nothing in the database has: the wanted one, or one with a number."""
-    taken = {name.lower() for (name,) in database.execute("SELECT name FROM sqlite_master")}
-    names = (wanted, *(f"{wanted}_{number}" for number in range(len(taken))))
-    return next(name for name in names if name.lower() not in taken)
+        return self._refused(error, batch)
 
 
 def _definition(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{double_quoted(name)} {kind}".rstrip() for name, kind in columns.items())
 
 
-def _declared(kind: pa.DataType) -> str:
+def declared(kind: pa.DataType) -> str:
     """The column type in SQLite, which converts values to it. Without a type, each value stays as it is."""
     if pa.types.is_decimal(kind):
         # A column of numbers would turn whole numbers beyond 64 bits into floating point.

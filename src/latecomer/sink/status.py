@@ -108,7 +108,6 @@ def reached_by(root: Location, fed: FedSink) -> tuple[int | None, str | None]:
 
 
 def status_row(root: Location, fed: FedSink, complete: int) -> dict[str, Any]:
-    """One sink's line."""
     note, running = _note_of(root, fed), running_on(root) is not None
     last, refused = reached_by(root, fed)
     behind = None if last is None else len(fed.feed.missing(last, complete))

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from latecomer.config.sinks import OnOutage, owner_in_words
 from latecomer.errors import SinkError, SinkOutage
@@ -66,7 +67,6 @@ class SinkWorker:
             self._note_outage(error)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread = threading.Thread(
             target=self._work, name=f"latecomer-{self.sink.kind}-{self.feed.shape.name}", daemon=True
         )
@@ -89,12 +89,8 @@ class SinkWorker:
     def wait_until_finished(self) -> None:
         """Wait until the sink has every batch, or its error has to stop the run."""
         with self._changed:
-            while self._thread is not None and self.failure is None and not self._has_everything:
+            while self._thread and self.failure is None and (self._busy or self.behind or self.outage):
                 self._changed.wait()
-
-    @property
-    def _has_everything(self) -> bool:
-        return not (self._busy or self.behind or self.outage)
 
     def close(self) -> None:
         """Close the sink after the batch that is being applied; the next run goes on from there."""
@@ -198,12 +194,11 @@ class SinkWorker:
         gives_up = self._ending_since is not None and now - self._ending_since >= waiting.LAST_SECONDS
         if self.sink.on_outage is OnOutage.STOP or gives_up:
             raise error
-        attempts = 1 if before is None else before.attempts + 1
-        since, at_batch = (
-            (self.clock.moment(), self.complete) if before is None else (before.since, before.at_batch)
-        )
+        earlier = before or Outage(self.clock.moment(), self.complete, 0, now, error.reason)
+        attempts = earlier.attempts + 1
+        retry_at = now + seconds_before(attempts)
         with self._changed:
-            self.outage = Outage(since, at_batch, attempts, now + seconds_before(attempts), error.reason)
+            self.outage = replace(earlier, attempts=attempts, retry_at=retry_at, reason=error.reason)
         if before is None:
             LOG.warning(
                 "%s: %s. The run goes on without it, and tries again",

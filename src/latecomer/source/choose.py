@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.frame_source import FrameSource

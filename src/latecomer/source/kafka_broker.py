@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.config.kafka import ClientSettings, KafkaTopics, StartAt, client_options, written_settings
-from latecomer.config.secrets import reference_problem, resolved
+from latecomer.config.secrets import reference_problems, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros
@@ -42,10 +42,10 @@ class Broker:
 
     def require_secrets(self) -> None:
         """Refuse references to secrets that do not exist."""
-        for name, text in written_settings(self.topics.servers, self.topics.options).items():
-            problem = reference_problem(f"source.kafka.{name}", text, self.base)
-            if problem is not None:
-                raise PipelineError([problem])
+        written = written_settings(self.topics.servers, self.topics.options)
+        texts = ((f"source.kafka.{name}", text) for name, text in written.items())
+        for problem in reference_problems(texts, self.base):
+            raise PipelineError([problem])
 
     def settings(self) -> ClientSettings:
         """The settings of a client, as librdkafka names them, with their secrets."""

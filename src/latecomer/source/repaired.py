@@ -19,8 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.registered import Registered
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import StoreError
 from latecomer.model.arrays import flat
 from latecomer.model.types import is_decimal, is_nested

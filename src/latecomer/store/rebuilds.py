@@ -26,6 +26,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from latecomer.errors import StoreError
+from latecomer.model.ledger import exact_amounts
 from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
@@ -209,6 +210,7 @@ class Rebuilds:
         done = [(each.batch, each) for each in self if each.batch is not None and each.batch <= last]
         return [each for _, each in sorted(done, key=lambda pair: pair[0] or 0)]
 
+    @exact_amounts()
     def taken_in(self, unit: str, last: int) -> Decimal:
         """How much all rebuilds up to a batch have added to the windows."""
         return sum((Decimal(each.record.taken_in.get(unit, 0)) for each in self.published(last)), Decimal(0))

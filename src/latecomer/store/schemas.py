@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from latecomer.config.avro import Avro, schema_text
 from latecomer.config.avro_files import file_schema
 from latecomer.config.columns import SAMPLE_FILES
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import list_files
-from latecomer.config.protobuf import Protobuf
-from latecomer.config.registered import Registered, SchemaFormat
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat, schema_text
 from latecomer.errors import (
     LatecomerError,
     RegistryError,

@@ -13,8 +13,7 @@ from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
-from latecomer.config.registered import Registered, SchemaFormat
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import seen_columns
 from latecomer.config.views import place_in
 from latecomer.errors import SourceError, StoreMismatch, first_line

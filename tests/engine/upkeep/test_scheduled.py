@@ -14,7 +14,7 @@ from engine.upkeep.upkeep_kit import Days, contents
 from latecomer.config.load import load_pipeline
 from latecomer.config.operation import Upkeep
 from latecomer.config.outputs import Output
-from latecomer.engine.following import Intake
+from latecomer.engine.intake import Intake
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.upkeep import scheduled
 from latecomer.engine.upkeep.compacting import compact

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.letters.texts import Place, Texts
-from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
+from latecomer.config.registered import Avro
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition

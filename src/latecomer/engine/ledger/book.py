@@ -8,12 +8,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.errors import BUG, LedgerError
 from latecomer.log.events import LoggedBatch, Received
-from latecomer.log.summaries import sums_of
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
 from latecomer.store.layout import LEDGER
 from latecomer.windowing.fates import Counts
@@ -32,6 +30,7 @@ class Intake:
     dead_letter: Mapping[str, Decimal]
 
 
+@exact_amounts()
 def intake_of(
     received: Received,
     logged: Mapping[str, Decimal],
@@ -63,20 +62,18 @@ def repaired_intake(
 ) -> Intake:
     """The intake of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
     from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
-    known = {unit: -amount for unit, amount in moved.items()}
+    known = {unit: amount.copy_negate() for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
     none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
     return intake_of(none, logged, duplicates, measures)
 
 
+@exact_amounts()
 def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
     """The same intake, with more of it counted as duplicates."""
     known = intake.duplicate
-    units = {**known, **more}
-    return replace(
-        intake,
-        duplicate={unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in units},
-    )
+    duplicate = {unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in {**known, **more}}
+    return replace(intake, duplicate=duplicate)
 
 
 def entries_of(
@@ -109,7 +106,7 @@ def balanced_entries(
     accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
     """The ledger's lines for a batch, checked to balance; a batch that received nothing has none."""
-    if accepted.intake is None or not accepted.received.rows:
+    if accepted.intake is None or not accepted.report.received.rows:
         return []
     number, intake = accepted.batch.number, accepted.intake
     entries = [
@@ -133,30 +130,9 @@ def require_balance(entries: Iterable[Entry]) -> None:
 
 
 def as_table(entries: Sequence[Entry]) -> pa.Table:
-    columns = {
-        "batch": [entry.batch for entry in entries],
-        "output": [entry.output for entry in entries],
-        "unit": [entry.unit for entry in entries],
-        "received": [entry.received for entry in entries],
-        **{fate.value: [entry.fates.get(fate, Decimal(0)) for entry in entries] for fate in Fate},
-        "partly_late": [entry.partly_late for entry in entries],
-        "late_at_source": [entry.late_at_source for entry in entries],
-    }
-    return pa.table(
-        {name: pa.array(values, LEDGER.field(name).type) for name, values in columns.items()}, schema=LEDGER
+    """The lines as rows of the ledger."""
+    rows = (
+        {**vars(entry), **{fate.value: entry.fates.get(fate, Decimal(0)) for fate in Fate}}
+        for entry in entries
     )
-
-
-def amounts_by_batch(
-    parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
-) -> dict[int, dict[str, Decimal]]:
-    """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
-    amounts: dict[int, dict[str, Decimal]] = {}
-    for rows in parts:
-        for batch in pc.unique(rows.column("batch")).to_pylist():
-            some = rows.filter(pc.field("batch") == batch)
-            known = amounts.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
-            known[EVENTS] += some.num_rows
-            for name, amount in sums_of(some, columns, measures).items():
-                known[name] += amount
-    return amounts
+    return pa.Table.from_pylist(list(rows), LEDGER)

@@ -4,23 +4,20 @@ difference is described in words."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.book import amounts_by_batch
+from latecomer.engine.ledger.amounts import repeated_amounts, table_amounts, table_parts
 from latecomer.log.events import EventLog
-from latecomer.log.logged import LogSplit
 from latecomer.log.measures import amounts_of_letter
-from latecomer.log.repeated import COLUMNS
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, exact_amounts
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
@@ -77,8 +74,9 @@ def check_ledger(
     store.require_definitions()
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)
-    check = _Check(runner_for(store.events.rows(), session), store, last, [] if notes is None else notes)
-    return list(check.differences())
+    runner = runner_for(store.events.rows(), session)
+    with exact_amounts():
+        return list(_Check(runner, store, last, [] if notes is None else notes).differences())
 
 
 class _Check:
@@ -157,7 +155,7 @@ class _Check:
         """How many dead letters each batch has, and their measures, which are read from their raw text."""
         table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
         letters: dict[tuple[int, str], Decimal] = {}
-        for part in _parts(table, ["batch", "raw", "source_partition"], after, self.last):
+        for part in table_parts(table, ["batch", "raw", "source_partition"], after, self.last):
             for row in part.to_pylist():
                 letter = row["raw"], row["source_partition"]
                 amounts = amounts_of_letter(*letter, self.store.pipeline, self.store.measures())
@@ -171,13 +169,9 @@ class _Check:
         if self.store.pipeline.event.id is None or joined < 0:
             return intake
         tally, fate = dict(intake), Fate.DUPLICATE.value
-        view, measures = self.store.layout.view, self.store.measures()
         if (repeated := self.log.repeated(joined)) is not None:
-            parts = self.log.everything(through=self.last).parts(
-                [*COLUMNS, *(view[measure] for measure in measures)]
-            )
-            duplicates = (repeated.among(part) for part in parts)
-            for batch, amounts in amounts_by_batch(duplicates, view, measures).items():
+            logged, view = self.log.everything(through=self.last), self.store.layout.view
+            for batch, amounts in repeated_amounts(logged, repeated, view, self.store.measures()).items():
                 for unit, amount in amounts.items():
                     tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
         if self.removed >= 0:
@@ -270,13 +264,10 @@ class _Check:
         if output.windows_each == 1:  # otherwise a measure is in several panes, and in the ledger once
             columns |= {name: measure_column(name) for name in self.store.measures()}
         for unit, column in columns.items():
-            accepted = sum(
-                (
-                    amount
-                    for (_, each, fate), amount in written.items()
-                    if each == unit and fate in (Fate.ON_TIME.value, Fate.LATE_ACCEPTED.value)
-                ),
-                Decimal(0),
+            accepted = _total(
+                amount
+                for (_, each, fate), amount in written.items()
+                if each == unit and fate in (Fate.ON_TIME.value, Fate.LATE_ACCEPTED.value)
             )
             held = self._standing(output, column)
             rebuilt = Rebuilds(self.store.root, output.name).taken_in(unit, self.last)
@@ -317,7 +308,6 @@ class _Check:
 
     @cached_property
     def section(self) -> Section:
-        """The whole timeline."""
         return self.keeper.section(0, self.last)
 
     def _watermark(self) -> int:
@@ -328,7 +318,7 @@ class _Check:
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
         for batch, unit, fate in written:
             if fate == "received":
-                accounted = sum((written[batch, unit, each] for each in FATE_COLUMNS), Decimal(0))
+                accounted = _total(written[batch, unit, each] for each in FATE_COLUMNS)
                 if accounted != written[batch, unit, fate]:
                     yield (
                         f"batch {batch}, output {name}, {unit}: received {written[batch, unit, fate]:f}, "
@@ -338,13 +328,8 @@ class _Check:
     def _as_recorded(self, name: str, written: Tally) -> Iterable[str]:
         """Check that the ledger still has the fates that were recorded when retention removed the batches."""
         for (unit, fate), amount in recorded_fates(self.store, name).items():
-            says = sum(
-                (
-                    written[place]
-                    for place in written
-                    if place[0] <= self.removed and place[1:] == (unit, fate)
-                ),
-                Decimal(0),
+            says = _total(
+                written[place] for place in written if place[0] <= self.removed and place[1:] == (unit, fate)
             )
             if says != amount:
                 yield (
@@ -359,13 +344,11 @@ class _Check:
         )
         units = {unit for _, unit, _ in recomputed} | (set() if alone is None else {alone[0]})
         places = {place for place in written if place[2] in fates and place[1] in units} | set(recomputed)
-        for batch, unit, fate in sorted(places):
-            if fate in _NOTES and (batch, unit, fate) not in written:  # the first versions did not write them
+        for place in sorted(places):
+            batch, unit, fate = place
+            if fate in _NOTES and place not in written:  # the first versions did not write them
                 continue
-            says, has = (
-                written.get((batch, unit, fate), Decimal(0)),
-                recomputed.get((batch, unit, fate), Decimal(0)),
-            )
+            says, has = (tally.get(place, Decimal(0)) for tally in (written, recomputed))
             if says != has:
                 yield (
                     f"batch {batch}, output {name}, {unit}: the ledger says {fate} {says:f}, {where} {has:f}"
@@ -376,15 +359,12 @@ class _Check:
     ) -> dict[tuple[int, str], Decimal]:
         """Batch and unit → amount, of the batches still in the table; `columns` has the column of each measure."""
         measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
-        parts = _parts(table, list(dict.fromkeys(["batch", *columns.values()])), after, self.last)
-        amounts = amounts_by_batch(parts, columns, measures)
+        amounts = table_amounts(table, columns, measures, after, self.last)
         return {(batch, unit): amount for batch, units in amounts.items() for unit, amount in units.items()}
 
 
-def _parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
-    """Some columns of the batches in (after, last], some rows at a time."""
-    places = [table.location(file) for file in table.files()]
-    return LogSplit(places, 1, table.schema, after, last).tables(columns)
+def _total(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))
 
 
 def _with_assignments(tally: Tally) -> Tally:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from latecomer.log.events import NOTHING_RECEIVED, Received
 from latecomer.model.publications import lag
 
 if TYPE_CHECKING:
     from latecomer.engine.ledger.book import Intake
+    from latecomer.log.events import Received
     from latecomer.model.holding import SilentPartition
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
@@ -78,41 +78,8 @@ class AcceptedBatch:
     """A batch that is in the log and on the timeline."""
 
     batch: Batch
-    kind: str
     began: float
-    watermark: int
-    newest_arrival: int
-    received: Received = NOTHING_RECEIVED
+    report: BatchReport
+    """What is known of it before it is published."""
     intake: Intake | None = None
-    out_of_step: OutOfStep | None = None
-    holding: Sequence[SilentPartition] = ()
-    unread: int | None = None
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    events: Sequence[DataFile] = ()
     watch: Stopwatch = field(default_factory=Stopwatch)
-
-    def report(
-        self,
-        seconds: float,
-        entries: Sequence[Entry],
-        published_at: int,
-        panes: Mapping[str, Sequence[DataFile]],
-    ) -> BatchReport:
-        """The report of the batch, once it is published."""
-        return BatchReport(
-            self.batch.number,
-            self.kind,
-            self.received,
-            seconds,
-            self.watermark,
-            self.newest_arrival,
-            entries,
-            self.out_of_step,
-            self.holding,
-            self.unread,
-            published_at,
-            self.watch.seconds,
-            self.partitions,
-            self.events,
-            panes,
-        )

@@ -214,7 +214,6 @@ class Work:
         """The last batch that retention removes, of each table and output."""
 
     def steps(self) -> Iterator[None]:
-        """Do the upkeep, step by step."""
         kept = list(self._tables())
         for each in kept:
             files = each.table.files()

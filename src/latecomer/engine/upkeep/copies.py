@@ -169,12 +169,8 @@ def _others(folder: Location, tables: set[Location]) -> Iterator[Location]:
 def _tables(root: Location) -> list[str]:
     """The paths of a store's tables within it, in the order in which they are copied."""
     places = [table.relative_to(root).as_posix() for table in tables_in(root)]
-    others = (name for name in places if name not in (*_FIRST, *_LAST))
-    return [
-        *(each for each in _FIRST if each in places),
-        *others,
-        *(each for each in _LAST if each in places),
-    ]
+    others = [name for name in places if name not in (*_FIRST, *_LAST)]
+    return [name for name in (*_FIRST, *others, *_LAST) if name in places]
 
 
 # Tables

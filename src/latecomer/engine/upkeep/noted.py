@@ -29,5 +29,4 @@ def read_upkeep_note(store: Location) -> UpkeepNote | None:
 
 
 def write_upkeep_note(store: Location, noted: UpkeepNote) -> None:
-    """Replace the note."""
     replace_text(store / UPKEEP, json.dumps(asdict(noted)))

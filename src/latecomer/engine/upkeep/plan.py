@@ -80,7 +80,7 @@ def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
             rows = 0
         groups[-1] += together
         rows += sum(file.rows for file in together)
-    return [Group(_ordered(group), by) for group in groups if len(group) > 1]
+    return [Group(sorted(group, key=_place), by) for group in groups if len(group) > 1]
 
 
 def joined(files: Iterable[DataFile]) -> list[Group]:
@@ -163,10 +163,6 @@ def _days(file: DataFile, by: str) -> range:
     if not isinstance(low, datetime) or not isinstance(high, datetime):
         return range(0)
     return range(to_micros(low) // DAY, to_micros(high) // DAY + 1)
-
-
-def _ordered(files: Iterable[DataFile]) -> list[DataFile]:
-    return sorted(files, key=_place)
 
 
 def _place(file: DataFile) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +19,11 @@ import pyarrow.compute as pc
 
 from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
+from latecomer.engine.ledger.amounts import BatchAmounts, table_amounts, table_parts
 from latecomer.engine.upkeep.merging import moment, without
 from latecomer.errors import LedgerError
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.ledger import EVENTS as ROWS
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.sink.keeper import still_wanted
@@ -38,13 +40,10 @@ from latecomer.store.coverage import (
 )
 from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.failpoints import failpoint
-from latecomer.store.layout import AMOUNT, FATE_COLUMNS, PaneLayout
+from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store, as_received_sql
 from latecomer.store.table import Table
-
-_WIDE = pa.decimal256(76, 6)
-NEWEST = "newest"
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,7 @@ class Plan:
     notes: Sequence[str]
 
 
+@exact_amounts()
 def plan_retention(store: Store, last: int) -> Plan:
     """The batches that are old enough to be removed, up to the last complete one."""
     settings = store.pipeline.retention
@@ -159,11 +159,12 @@ def _events(store: Store, last: int, kept: int) -> list[Removal]:
     until = min(last, _first_since(store.events, horizon) - 1)
     if until <= done:
         return []
-    measures = {measure: store.layout.view[measure] for measure in store.measures()}
-    logged = _sums(store.events, measures, done, until, "event_time")
-    repeated = _sums(store.duplicates, measures, done, until, None)
+    columns = {measure: store.layout.view[measure] for measure in store.measures()}
+    logged = _sums(store, store.events, columns, done, until)
+    repeated = _sums(store, store.duplicates, columns, done, until)
     _agree(store, logged, repeated, done, until)
-    amounts = [*_as_rows(EVENTS, None, logged), *_as_rows(DUPLICATES, None, repeated)]
+    newest = _newest(store.events, done, until)
+    amounts = [*_as_rows(EVENTS, None, logged, newest), *_as_rows(DUPLICATES, None, repeated)]
     return [Removal(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
 
 
@@ -226,7 +227,7 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Remo
     done = removed_until(store, DEAD_LETTERS)
     until = _without_sinks(store, Stream.DEAD_LETTERS, None, old, notes)
     if until > done:
-        counted = _sums(store.dead_letters, {}, done, until, None)
+        counted = _sums(store, store.dead_letters, {}, done, until)
         # The measures of dead letters are in the ledger, which read them from the raw text.
         in_ledger = _ledger(store, done, until)
         for batch, sums in counted.items():
@@ -238,7 +239,8 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Remo
     for name in store.pipeline.outputs:
         yield from _side_output(store, name, old, notes)
         done = removed_until(store, DEAD_LETTERS, name)
-        if old > done and (failed := _sums(output_tables(store, name).dead_letters, {}, done, old, None)):
+        failed = _sums(store, output_tables(store, name).dead_letters, {}, done, old) if old > done else {}
+        if failed:
             yield Removal(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
 
 
@@ -254,8 +256,8 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
     if until <= done:
         return
     stored = store.layout
-    measures = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
-    counted = _sums(late, measures, done, until, None)
+    columns = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
+    counted = _sums(store, late, columns, done, until)
     in_ledger = _ledger(store, done, until, name)
     for batch, sums in counted.items():
         aside = in_ledger.get((batch, ASSIGNMENTS), {}).get("side_output")
@@ -288,50 +290,31 @@ def _before(store: Store, last: int, kept: int) -> int:
     return min(recent, default=0) - 1
 
 
-# Amounts
+# BatchAmounts
 
 
-Sums = dict[int, dict[str, Any]]
-"""Batch → unit → amount, and the newest event time where `_sums` reads it."""
+def _sums(store: Store, table: Table, columns: Mapping[str, str], after: int, until: int) -> BatchAmounts:
+    """How many rows each batch in (after, until] has, and the exact sum of each measure that has a column."""
+    measures = {name: kind for name, kind in store.measures().items() if name in columns}
+    return table_amounts(table, columns, measures, after, until)
 
 
-def _sums(table: Table, measures: Mapping[str, str], after: int, until: int, time: str | None) -> Sums:
-    """How many rows each batch in (after, until] has, and the exact sum of each measure."""
-    files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= until]
-    if not files:
-        return {}
-    rows = table.dataset(files)
-    chosen = (pc.field("batch") > after) & (pc.field("batch") <= until)
-    columns = ["batch", *dict.fromkeys(measures.values()), *([time] if time else [])]
-    sums: Sums = {}
-    for part in rows.to_batches(columns=columns, filter=chosen):
-        named = {f"m{nth}": part.column(column).cast(_WIDE) for nth, column in enumerate(measures.values())}
-        table_ = pa.table(
-            {"batch": part.column("batch"), **named, **({NEWEST: part.column(time)} if time else {})}
-        )
-        aggregates = [(name, "sum") for name in named] + ([(NEWEST, "max")] if time else [])
-        for row in table_.group_by("batch").aggregate([([], "count_all"), *aggregates]).to_pylist():
-            _add(sums.setdefault(row["batch"], {}), row, list(measures))
-    return sums
+def _newest(events: Table, after: int, until: int) -> dict[int, datetime]:
+    """The newest event time of each batch."""
+    newest: dict[int, datetime] = {}
+    for part in table_parts(events, ["batch", "event_time"], after, until):
+        for row in part.group_by("batch").aggregate([("event_time", "max")]).to_pylist():
+            batch, time = row["batch"], row["event_time_max"]
+            newest[batch] = max(time, newest.get(batch, time))
+    return newest
 
 
-def _add(known: dict[str, Any], row: Mapping[str, Any], measures: Sequence[str]) -> None:
-    known[ROWS] = known.get(ROWS, Decimal(0)) + row["count_all"]
-    for nth, measure in enumerate(measures):
-        known[measure] = known.get(measure, Decimal(0)) + (row[f"m{nth}_sum"] or 0)
-    newest = row.get(f"{NEWEST}_max")
-    if newest is not None:
-        known[NEWEST] = max(known.get(NEWEST, newest), newest)
-
-
-def _as_rows(table: str, output: str | None, sums: Sums) -> Iterator[dict[str, Any]]:
+def _as_rows(
+    table: str, output: str | None, sums: BatchAmounts, newest: Mapping[int, datetime] = MappingProxyType({})
+) -> Iterator[dict[str, Any]]:
     for batch, amounts in sorted(sums.items()):
-        newest = amounts.get(NEWEST)
-        for unit, amount in amounts.items():
-            if unit != NEWEST:
-                place = {"batch": batch, "table": table, "output": output, "unit": unit}
-                exact = pa.scalar(amount, _WIDE).cast(AMOUNT).as_py()
-                yield {**place, "amount": exact, "newest_event_time": newest}
+        place = {"batch": batch, "table": table, "output": output, "newest_event_time": newest.get(batch)}
+        yield from ({**place, "unit": unit, "amount": amount} for unit, amount in amounts.items())
 
 
 def _ledger(
@@ -343,7 +326,7 @@ def _ledger(
     return {(row["batch"], row["unit"]): row for row in rows.to_pylist()}
 
 
-def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -> None:
+def _agree(store: Store, logged: BatchAmounts, repeated: BatchAmounts, after: int, until: int) -> None:
     """Refuse to remove rows that do not agree with the ledger: nobody could find out later what was lost."""
     for (batch, unit), in_ledger in _ledger(store, after, until).items():
         if unit == ASSIGNMENTS:

@@ -109,10 +109,9 @@ class ScheduledUpkeep:
             report = self._steps()
         except StoreInUse:
             LOG.info("upkeep: another process does the upkeep of this store")
-        except (LatecomerError, OSError) as error:
-            self._failed(str(error))
         except Exception as error:
-            self._failed(f"{type(error).__name__}: {error}")
+            is_clear = isinstance(error, (LatecomerError, OSError))
+            self._failed(str(error) if is_clear else f"{type(error).__name__}: {error}")
         else:
             self.done.times += 1
             self.done.at = began

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator

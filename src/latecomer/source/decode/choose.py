@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from latecomer.config.avro import Avro
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
-from latecomer.config.protobuf import Protobuf
-from latecomer.config.registered import Registered
+from latecomer.config.registered import Avro, Protobuf, Registered
 from latecomer.source.decode.avro import AvroRecords
 from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.base import FileDecoder, RecordDecoder

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import (
@@ -27,6 +27,7 @@ from latecomer.windowing.merge import Merger
 _NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
 
 
+@exact_amounts()
 def counts_of_lanes(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts:
     """What a batch's events added to each fate."""
     if merger.output.window.merges:
@@ -63,6 +64,7 @@ def _counts_of_sessions(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts
     return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
 
 
+@exact_amounts()
 def added_counts(parts: Iterable[Counts]) -> Counts:
     """The counts of several parts of a batch."""
     fates: dict[str, dict[Fate, Decimal]] = {}
