@@ -154,20 +154,12 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
 
 
 def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:
-    """The files that may have an event of this interval, also those without statistics."""
-    return [
-        file
-        for file in files
-        if file.minimum.get("event_time") is None
-        or (
-            to_micros(file.minimum["event_time"]) < interval.end
-            and interval.start <= to_micros(file.maximum["event_time"])
-        )
-    ]
+    """The files that may have an event of this interval."""
+    return [file for file in files if file.may_hold("event_time", *interval)]
 
 
 def _moment(micros: int) -> pa.Scalar:
-    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
+    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), TIMESTAMP)
 
 
 def _is(column: str, value: Any, kind: pa.DataType) -> pc.Expression:

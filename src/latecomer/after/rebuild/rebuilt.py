@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged, LogSplit
-from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -87,19 +86,18 @@ class Range:
             file
             for file in log
             if file.minimum["batch"] <= self.through
-            and any(_meets(file, "event_time", span) for span in self.spans)
+            and any(file.may_hold("event_time", *span) for span in self.spans)
         ]
 
     def panes(self, files: Sequence[DataFile]) -> list[DataFile]:
         """The files that may have panes of these windows."""
         if self.session:
             return list(files)
-        window = (self.since, min(self.until, END_OF_TIME))
         return [
             file
             for file in files
-            if _meets(file, "window_start", window)
-            or (self.redefined and _meets(file, "window_end", (self.final + 1, END_OF_TIME + 1)))
+            if file.may_hold("window_start", self.since, min(self.until, END_OF_TIME))
+            or (self.redefined and file.may_hold("window_end", self.final + 1, None))
         ]
 
     def holds_event(self) -> pc.Expression:
@@ -202,14 +200,6 @@ def stated_kinds(logic: OutputLogic) -> dict[str, str]:
 def place_names(logic: OutputLogic) -> list[str]:
     """The columns of window and key."""
     return [START, END, *logic.layout.keys]
-
-
-def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
-    least, most = file.minimum.get(column), file.maximum.get(column)
-    if least is None or most is None:  # statistics do not have the very first moments
-        return True
-    low, high = span
-    return to_micros(most) >= low and to_micros(least) < high
 
 
 def _between(column: str, low: int, high: int) -> pc.Expression:

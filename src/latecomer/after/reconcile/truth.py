@@ -64,16 +64,16 @@ class Truth:
 @explained("computing from the log")
 def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> Truth:
     """The numbers of an output by the log up to a batch, and what its policies dropped."""
-    store, name = accounts.store, accounts.name
+    store, book = accounts.store, accounts.book
     since = None if accounts.span.since is None else to_micros(accounts.span.since)
-    require_windows(store, "reconciling with the log", since, accounts.output.window)
+    require_windows(store, "reconciling with the log", since, book.output.window)
     with (
         _recomputing(store, last, spark) as computing,
-        stopping_in_words(name, accounts.layout),
+        stopping_in_words(book.name, book.layout),
     ):
-        LOG.info("computing output %s from the whole log", name)
-        logic = output_logic(computing.runner, computing.store, name)
-        periods = [(since, under) for since, under in store.policies(name) if since <= last]
+        LOG.info("computing output %s from the whole log", book.name)
+        logic = output_logic(computing.runner, computing.store, book.name)
+        periods = [(since, under) for since, under in store.policies(book.name) if since <= last]
         outputs = [logic.output, *(under for _, under in periods)]
         with computed(
             computing.logged, outputs, store.layout, computing.runner, computing.store.root
