@@ -29,10 +29,6 @@ class DerivedValues:
     output: Output
     compute: Compute | None = None
 
-    @property
-    def names(self) -> list[str]:
-        return list(self.output.columns)
-
     def of(self, rows: Sequence[Row], paths: Sequence[str], interval: Window) -> list[Made]:
         """The derived columns of rows of the log, which come from these files and this interval of event time."""
         expressions = {

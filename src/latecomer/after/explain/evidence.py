@@ -55,16 +55,13 @@ class Evidence:
     def events(self, interval: Window) -> list[Event]:
         """The logged events with an event time in this interval; an interval is read once."""
         if interval not in self._events:
-            self._events[interval] = self._logged(interval)
+            table = self.store.events
+            files = table.files()
+            wanted = _touching(files, interval)
+            self.files = len(files)
+            self.read |= {file.path for file in wanted}
+            self._events[interval] = marked_repeats(self.judgeable(self._rows(table, wanted, interval)))
         return self._events[interval]
-
-    def _logged(self, interval: Window) -> list[Event]:
-        table = self.store.events
-        files = table.files()
-        wanted = _touching(files, interval)
-        self.files = len(files)
-        self.read |= {file.path for file in wanted}
-        return marked_repeats(self.judgeable(self._rows(table, wanted, interval)))
 
     def duplicates(self, interval: Window) -> list[Event]:
         """The rows that were found to be duplicates; they met no watermark."""
@@ -78,9 +75,9 @@ class Evidence:
         schema, view = self.store.layout.schema, self.store.layout.view
         first = self.store.layout.first_arrival
         stored = list(dict.fromkeys([*ENVELOPE, first, *(view[column] for column in self.columns)]))
-        low, high = (_moment(at) for at in interval)
+        low, high = (pa.scalar(min(max(at, FIRST_MOMENT), END_OF_TIME), TIMESTAMP) for at in interval)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
-        names = self.derived.names
+        names = self.derived.output.columns
         for column, value in self.key.items():
             if column not in names:
                 chosen &= _is(view[column], value, schema.field(view[column]).type)
@@ -156,10 +153,6 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
 def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:
     """The files that may have an event of this interval."""
     return [file for file in files if file.may_hold("event_time", *interval)]
-
-
-def _moment(micros: int) -> pa.Scalar:
-    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), TIMESTAMP)
 
 
 def _is(column: str, value: Any, kind: pa.DataType) -> pc.Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
@@ -43,16 +43,12 @@ class _Current:
     migration: Migration
 
     def expanded(self) -> Definition:
-        latest = self._latest()
-        text = expanded_text(latest.text, self.migration, self.references(latest))
-        return replace(latest, text=text)
+        return self._with(expanded_text)
 
     def contracted(self) -> Definition:
-        latest = self._latest()
-        text = contracted_text(latest.text, self.migration, self.references(latest))
-        return replace(latest, text=text)
+        return self._with(contracted_text)
 
-    def _latest(self) -> Definition:
+    def _with(self, text_of: Callable[[str, Migration, Mapping[str, Schema]], str]) -> Definition:
         subject = self.migration.subject
         try:
             latest = self.client.version(subject).definition
@@ -66,7 +62,7 @@ class _Current:
             raise LatecomerError(
                 f"subject: {subject} has a schema of the type {latest.type}, and only Avro schemas can be migrated"
             )
-        return latest
+        return replace(latest, text=text_of(latest.text, self.migration, self.references(latest)))
 
     def references(self, definition: Definition) -> dict[str, Schema]:
         return {
@@ -115,8 +111,7 @@ def advance(client: Client, situation: Situation) -> State:
     situation = _with_rules(client, situation)
     phase = Phase.EXPAND if state.phase is None else state.phase.next
     current = _Current(client, migration)
-    schema = None
-    rules = None
+    schema = rules = None
     if phase is Phase.EXPAND:
         schema, rules = current.expanded(), Rules.of(migration)
     elif phase is Phase.CONTRACT:

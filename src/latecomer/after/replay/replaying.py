@@ -149,12 +149,7 @@ def replay(
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     keep_private(supposed)
     with _folder(to, origin) as root:
-        begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
-        replayed = supposed.model_copy(update={"store": str(root), "outputs": begun})
-        store = ReplayStore(replayed, origin, last, new_timeline)
-        session = _session(spark, pipeline, root)
-        check_predicates(session, Store(supposed, origin.columns))
-        _compute(runner_for(origin.events.rows(), lambda: session), store, parts, origin, last, one_shot)
+        store = _computed(supposed, parts, origin, last, root, new_timeline, one_shot, spark)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
@@ -180,35 +175,34 @@ def recompute(
     origin = open_store(pipeline)
     origin.pins()
     require_covered(origin, "computing results again", RECONCILE)
-    (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
-    begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
-    replayed = pipeline.model_copy(update={"store": str(to), "outputs": begun})
-    store = ReplayStore(replayed, origin, last, new_timeline=False)
-    session = _session(spark, pipeline, to)
-    check_predicates(session, origin)
-    _compute(runner_for(origin.events.rows(), lambda: session), store, [part], origin, last, one_shot)
-    return store.pipeline
+    parts = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
+    return _computed(pipeline, parts, origin, last, to, False, one_shot, spark).pipeline
 
 
-def _session(spark: SparkSession | None, pipeline: Pipeline, root: Location) -> SparkSession:
-    """The session for what only Spark can do. It starts when it is needed."""
-    log = log_file(root, "spark.log")
-    return when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
-
-
-def _compute(
-    runner: Runner,
-    store: ReplayStore,
+def _computed(
+    supposed: Pipeline,
     parts: Sequence[_Part],
     origin: Store,
     last: int,
+    root: Location,
+    new_timeline: bool,
     one_shot: bool,
-) -> None:
+    spark: SparkSession | None,
+) -> ReplayStore:
+    """A store in the folder `root` with these outputs, computed from the log. Spark starts when it is needed."""
+    begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
+    replayed = supposed.model_copy(update={"store": str(root), "outputs": begun})
+    store = ReplayStore(replayed, origin, last, new_timeline)
+    log = log_file(root, "spark.log")
+    session = when_needed(lambda: own_session(spark or build_session(supposed.name, log)))
+    check_predicates(session, Store(supposed, origin.columns))
+    runner = runner_for(origin.events.rows(), lambda: session)
     with closing(_Replayer(runner, store, parts)) as replayer:
         if one_shot:
             replayer.in_one_shot(last)
         else:
             replayer.run(_steps(origin, last))
+    return store
 
 
 @dataclass(frozen=True)
