@@ -17,7 +17,7 @@ from latecomer.after.reading.asof import holds
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
@@ -62,7 +62,7 @@ class Finder:
         if len(keys) > 1:
             shown = "; ".join(self._options(key) for key in keys[:FEW])
             fix = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
-            raise self._problem("key", f"the window has {len(keys)} keys", written(at), fix)
+            raise self.reader.refused("key", f"the window has {len(keys)} keys", written(at), fix)
         window, windows = self.output.window, {each for each, _ in places}
         if places:
             named = dict(zip(self.output.by, keys[0], strict=True))
@@ -93,7 +93,7 @@ class Finder:
         near = self._nearest(at, conditions) or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
         whose = f" for {_key_in_words(key)}" if key and self._nearest(at, conditions) else ""
-        return self._problem("window", f"no window{whose} holds this moment", written(at), fix)
+        return self.reader.refused("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
 
@@ -104,7 +104,7 @@ class Finder:
         if len(several) > 1 and not starting:
             shown = "; ".join(map(in_words, several[: 2 * FEW]))
             fix = f"name one by its start: {shown}" + ("; …" if len(several) > 2 * FEW else "")
-            raise self._problem("window", f"{len(several)} windows hold this moment", written(at), fix)
+            raise self.reader.refused("window", f"{len(several)} windows hold this moment", written(at), fix)
         return (starting or several)[0]
 
     def _unknown_key(self, key: Mapping[str, str | None], keys: Sequence[Key]) -> PipelineError:
@@ -113,10 +113,7 @@ class Finder:
         near = difflib.get_close_matches(wanted, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
         fix = f"the nearest in this window{more}: {'; '.join(near)}"
-        return self._problem("key", "the window has no such key", _key_in_words(key), fix)
-
-    def _problem(self, field: str, message: str, value: object, fix: str) -> PipelineError:
-        return PipelineError([self.reader.of_pipeline(Problem(field, message, value, fix))])
+        return self.reader.refused("key", "the window has no such key", _key_in_words(key), fix)
 
     def _options(self, key: Key) -> str:
         return " ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.after.letters.texts import Place, Texts
 from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
@@ -32,6 +31,9 @@ from latecomer.store.layout import DEAD_LETTERS, arrow_type
 from latecomer.store.repairs import FILED_AS, standing_letters
 from latecomer.store.store import Store
 
+Place = tuple[int, str, int]
+"""Batch, origin and position, as `latecomer dead-letters` shows them."""
+Texts = Mapping[Place, str]
 _OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that lack the whole record."""

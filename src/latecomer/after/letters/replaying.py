@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,7 +41,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.decode.detail import Explainer
 from latecomer.source.fixes import Fix, empty_texts
-from latecomer.source.repaired import Form, RepairSlice
+from latecomer.source.repaired import RepairSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
@@ -257,14 +257,27 @@ class _Trial:
         letters = write_table(rows, self.folder / "letters.parquet")
         slice_ = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
         forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
-        explain = _explainers(self.store, self.source, self.records.forms)
+        explainers = self._explainers()
         for number in forms:
             outcome[number] = None
         for row in self.log.tried(slice_, timeline).to_pylist():
             number, reason = row[NUMBER], row[REASON]
-            detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
+            form, raw, detail = forms[number], bytes(row[RAW]), row[MISFIT]
+            try:
+                detail = detail or explainers[form].detail(
+                    reason, raw.decode(), self.records.forms[form].header
+                )
+            except UnicodeDecodeError:
+                detail = explainers[form].undecodable(raw, "utf-8")
             outcome[number] = reason, detail
         return outcome
+
+    def _explainers(self) -> list[Explainer]:
+        """For each form, what explains why a record is dead."""
+        pipeline = self.store.pipeline.views[self.source]
+        read = self.store.columns.read_from(self.source)
+        columns = {pipeline.source_name(column): kind for column, kind in read.items()}
+        return [Explainer(pipeline, columns, form.kind == "json") for form in self.records.forms]
 
     def _rows(self, batch: int) -> pa.Table:
         """The outcome as rows of `repairs`."""
@@ -304,24 +317,3 @@ class _Trial:
             ]
             for number, row in enumerate(rows)
         }
-
-
-def _explainers(store: Store, source: str, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
-    """For each form, a function that explains why a record is dead."""
-    pipeline = store.pipeline.views[source]
-    read = store.columns.read_from(source)
-    columns = {pipeline.source_name(column): kind for column, kind in read.items()}
-
-    def of(form: Form) -> Callable[[str, bytes], str | None]:
-        explainer = Explainer(pipeline, columns, as_json=form.kind == "json")
-
-        def explain(reason: str, raw: bytes) -> str | None:
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError:
-                return explainer.undecodable(raw, "utf-8")
-            return explainer.detail(reason, text, form.header)
-
-        return explain
-
-    return [of(form) for form in forms]

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.ledger import ASSIGNMENTS
@@ -31,6 +30,7 @@ from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.empty import zero_sums
 from latecomer.windowing.firing.merging import constant, last_of, places_of
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced
 
@@ -126,8 +126,8 @@ def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
     names = (*logic.layout.keys, *logic.layout.values, *logic.merger.state_columns)
     kinds = {START: pa.int64(), END: pa.int64()}
     kinds |= {name: logic.merger.schema.field(name).type for name in names}
-    if range_.session:
-        merged: pa.Table | None = whole_sessions(logic, events)
+    if isinstance(logic, SessionLogic):
+        merged: pa.Table | None = logic.whole(events)
     else:
         drafts = letters / "drafts"
         computation = logic.computation(range_.through, windows=range_.windows, letters=drafts)

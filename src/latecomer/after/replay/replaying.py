@@ -139,7 +139,8 @@ def replay(
         problem = Problem("watermark", "cannot change in one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin = open_store(pipeline)
-    if one_shot and _any_rebuild(origin):
+    published = origin.ledger.last_batch()
+    if one_shot and any(Rebuilds(origin.root, name).published(published) for name in pipeline.outputs):
         problem = Problem("one_shot", "a store with rebuilds is more than one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin.pins()
@@ -247,7 +248,9 @@ class _Replayer:
         for step in steps:
             LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
             self.store.go_to(step.batch)
-            self.store.redefining = self._redefined(step.batch)
+            rebuild = self._rebuilt_then(step.batch)
+            redefines = rebuild and rebuild.record.definition is not None
+            self.store.redefining = rebuild.record.output if rebuild and redefines else None
             taking_part = (part for part in self.parts if part.joined < step.batch)
             use_outputs(self.engine, {part.name: part.at(step.batch) for part in taking_part})
             self._do(step)
@@ -271,11 +274,15 @@ class _Replayer:
 
     def _let_silence_count(self, step: _Step) -> None:
         """A heartbeat, with the partitions as they were then: they may have changed since the batch before."""
-        timeline = self.engine.keeper.timeline
+        keeper = self.engine.keeper
+        timeline = keeper.timeline
         if step.named is not None and step.named != timeline.named:
             timeline.name(step.named)
         if not heartbeat(self.engine, step.at):
-            self._stand_still()
+            # It would have closed nothing: the batch is counted, and the clock stays.
+            timeline = keeper.timeline
+            row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
+            complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch published, of an output that is replayed."""
@@ -284,11 +291,6 @@ class _Replayer:
             Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs
         )
         return next((each for each in rebuilds if each is not None), None)
-
-    def _redefined(self, batch: int) -> str | None:
-        """The output whose definition changes with this batch."""
-        rebuild = self._rebuilt_then(batch)
-        return rebuild.record.output if rebuild and rebuild.record.definition is not None else None
 
     def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
         """A rebuild of the same windows, from the log as it stood then."""
@@ -311,13 +313,6 @@ class _Replayer:
             use_outputs(engine, {**engine.pipeline.outputs, part.name: part.at(engine.last)})
             compute_from_log(engine, engine.outputs[-1], part.joined)
 
-    def _stand_still(self) -> None:
-        """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
-        keeper = self.engine.keeper
-        timeline = keeper.timeline
-        row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
-        complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
-
 
 def _steps(origin: Store, last: int) -> list[_Step]:
     rows = origin.watermarks.query(
@@ -335,12 +330,6 @@ def _steps(origin: Store, last: int) -> list[_Step]:
         )
         for row in rows.to_pylist()
     ]
-
-
-def _any_rebuild(origin: Store) -> bool:
-    """Whether a rebuild of any output was published."""
-    last = origin.ledger.last_batch()
-    return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
 
 
 def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:

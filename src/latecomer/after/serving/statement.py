@@ -51,12 +51,12 @@ class Sql:
         """The aggregates that this dialect corrects by their states."""
         if self.states == "unknown":
             return {}
-        return {name: each for name, each in ours.stated.items() if self._merges(ours, name, each)}
-
-    def _merges(self, ours: Corrections, name: str, aggregate: Aggregate) -> bool:
-        if self.states == "gathered":
-            return True
-        return aggregate.function in _MOMENTS and not types.is_decimal(ours.layout.values[name])
+        return {
+            name: each
+            for name, each in ours.stated.items()
+            if self.states == "gathered"
+            or (each.function in _MOMENTS and not types.is_decimal(ours.layout.values[name]))
+        }
 
     def listed(self, columns: Iterable[str]) -> str:
         return ", ".join(map(self.quote, columns))
@@ -131,14 +131,10 @@ def standing_numbers(sql: Sql, ours: Corrections, panes: str) -> str:
     """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         return _added_up(sql, ours, panes)
-    columns = [_exact(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))]
+    # For a sum that its column cannot hold, the exact value is kept beside it (ADR 0028).
+    exact = {name: _beyond(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))}
+    columns = [f"{value} as {sql.quote(name)}" if value else sql.quote(name) for name, value in exact.items()]
     return standing(panes, sql.listed(ours.place), ", ".join(columns))
-
-
-def _exact(sql: Sql, ours: Corrections, name: str) -> str:
-    """A column of a pane; for a sum that its column cannot hold, the exact value that is kept beside it (ADR 0028)."""
-    exact = _beyond(sql, ours, name)
-    return sql.quote(name) if exact is None else f"{exact} as {sql.quote(name)}"
 
 
 def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
@@ -167,20 +163,17 @@ def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
     """Discarding panes publish what is new, and what stands is their sum."""
     place = sql.listed(ours.place)
     kept = f"select *, {newest_first(place)} as {_NEWEST} from ({not_taken_back(panes, place)}) as parts"
-    sums = ", ".join(_part(sql, ours, name, each) for name, each in ours.added.items())
+    sums = []
+    for name, each in ours.added.items():
+        kind, column, function = ours.layout.values[name], sql.quote(name), each.function
+        value = sql.roomy(_beyond(sql, ours, name) or column, kind) if _adds(each) else column
+        folded = sql.fold("sum" if _adds(each) else function, kind, value)
+        sums.append(f"{sql.narrow(folded, kind)} as {column}")
     return (
-        f"select {place}, {sums}, max(sequence) as sequence, "
+        f"select {place}, {', '.join(sums)}, max(sequence) as sequence, "
         f"max(case when {_NEWEST} = 1 then timing end) as timing "
         f"from ({kept}) as kept group by {place}"
     )
-
-
-def _part(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
-    kind, column = ours.layout.values[name], sql.quote(name)
-    exact = _beyond(sql, ours, name) or column
-    value = sql.roomy(exact, kind) if _adds(aggregate) else column
-    folded = sql.fold("sum" if _adds(aggregate) else aggregate.function, kind, value)
-    return f"{sql.narrow(folded, kind)} as {column}"
 
 
 # A rebuild includes the late events of the batches before it

@@ -110,8 +110,9 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
     yield f"--   latecomer correct FILE {ours.name} --format csv |"
     yield f"--     psql -c 'copy {_comment(_qualified(POSTGRES, corrections))} from stdin csv header'"
     yield "-- To start over, as after a rebuild: truncate the table, and load what correct --all prints."
+    kinds = {column: ours.kinds.get(column, "bigint") for column in row_schema(ours).names}
     columns = ",\n".join(
-        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _row_kinds(ours).items()
+        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in kinds.items()
     )
     yield f"create table if not exists {_qualified(POSTGRES, corrections)} (\n{columns}\n);"
     yield f"create or replace view {_qualified(POSTGRES, name)} as"
@@ -122,16 +123,6 @@ def postgres_statement(ours: Corrections, table: str, corrections: str) -> str:
     """The query of the view over a table of results and one of corrections, both named as in SQL."""
     base = f"select {POSTGRES.listed(dated_columns(ours))} from {table}"
     return served(POSTGRES, ours, base, corrections)
-
-
-def _row_kinds(ours: Corrections) -> dict[str, str]:
-    """The columns that `correct` prints, and their types."""
-    known = {**ours.layout.keys, **ours.layout.values}
-    moments = ("window_start", "window_end", ours.corrected_at)
-    return {
-        column: known.get(column, "timestamp" if column in moments else "bigint")
-        for column in row_schema(ours).names
-    }
 
 
 def check_postgres(ours: Corrections) -> None:
@@ -162,8 +153,7 @@ def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
         )
     if rough := [name for name, each in sql.merges(ours).items() if each.function != "avg"]:
         notes.append(f"{', '.join(rough)}: where there is a correction, computed here in floating point")
-    for note in notes:
-        yield f"-- {_comment(note)}"
+    yield from (f"-- {_comment(note)}" for note in notes)
 
 
 def _no_rows(sql: Sql, ours: Corrections) -> str:
