@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.explain.derived import DerivedValues
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
-from latecomer.after.explain.evidence import ENVELOPE, Evidence
+from latecomer.after.explain.evidence import ENVELOPE, DerivedValues, Evidence
 from latecomer.after.explain.fates import judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
@@ -145,7 +144,10 @@ class _Read:
         self.times, self.came = micros(rows["event_time"]), micros(rows["arrival_time"])
         self.met = met_watermarks(store, micros(rows["batch"]), micros(rows["tick"]))
         behind = self.times < self.met
-        self.on_time = self._some_on_time(np.flatnonzero(~behind))
+        ahead = np.flatnonzero(~behind).tolist()
+        if len(ahead) > MOST_DOTS:
+            self.notes.append(f"{MOST_DOTS:,} of {len(ahead):,} events ahead of the watermark are drawn")
+        self.on_time = self._places(some(ahead, MOST_DOTS))
         self.late = self._judged(rows, np.flatnonzero(behind))
 
     def windows(self, also: Sequence[int]) -> list[Window]:
@@ -196,11 +198,6 @@ class _Read:
         view = self.store.layout.view
         wanted = self.rules.where is not None or bool(self.rules.columns)
         return [column for column in self.store.columns if column in view] if wanted else []
-
-    def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
-        if len(which) > MOST_DOTS:
-            self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
-        return self._places(some(which.tolist(), MOST_DOTS))
 
     def _places(self, which: Sequence[int]) -> list[tuple[int, int]]:
         """Arrival and event time."""

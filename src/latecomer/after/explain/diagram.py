@@ -105,9 +105,15 @@ def some(events: Sequence[Each], most: int) -> list[Each]:
 
 def drawn(diagram: Diagram) -> str:
     """The diagram by itself, as SVG text."""
+    counted = [
+        f"{sum(each.fate is fate for each in diagram.late)} {name}"
+        for fate, (name, _) in FATES.items()
+        if fate is not Fate.ON_TIME
+    ]
+    in_words = f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(_in_words(diagram))}">'
+        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(in_words)}">'
     )
     paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     return "\n".join([head, paper, *lines(diagram), "</svg>"]) + "\n"
@@ -118,15 +124,6 @@ def lines(diagram: Diagram, top: int = 0, across: TimeAxis | None = None) -> Ite
     until = max(diagram.until, diagram.since + 1)
     axis = across or TimeAxis([diagram.since, until], {}, _LEFT, WIDTH - _RIGHT)
     yield from _Drawing(diagram, top + _TOP, axis).lines()
-
-
-def _in_words(diagram: Diagram) -> str:
-    counted = [
-        f"{sum(each.fate is fate for each in diagram.late)} {name}"
-        for fate, (name, _) in FATES.items()
-        if fate is not Fate.ON_TIME
-    ]
-    return f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
 
 
 class _Drawing:

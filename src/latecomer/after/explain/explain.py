@@ -16,8 +16,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from latecomer.after.explain.arrived import timeline
-from latecomer.after.explain.derived import Compute, DerivedValues
-from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.evidence import Compute, DerivedValues, Evidence
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import (
     ACCEPTED,

@@ -254,7 +254,8 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
         if in_pane is not None:
             expected[measure] = in_pane, total(stating, measure)
     for name, aggregate in rules.exact.items():
-        values = [_value(each, aggregate) for each in stating]
+        column = aggregate.column
+        values = [None if column is None else each.event.payload[column] for each in stating]
         # The values come last: they are what is published.
         expected[name] = pane.values[name], aggregate.of_nothing() if empty else aggregate.evaluate(values)
     if not expected:
@@ -275,7 +276,3 @@ def total(events: Iterable[Judged], measure: str) -> Any:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-
-
-def _value(judged: Judged, aggregate: Aggregate) -> Any:
-    return None if aggregate.column is None else judged.event.payload[aggregate.column]

@@ -73,7 +73,12 @@ class Finder:
             span = (
                 Window(at, at + 1) if isinstance(window, Session) else self._one_of(window.assign_all(at), at)
             )
-            return Place(span, self._values(key), published=False)
+            kinds = self.book.layout.published
+            values = {
+                column: None if (text := key[column]) is None else _value(text, kinds.field(column).type)
+                for column in self.output.by
+            }
+            return Place(span, values, published=False)
         raise self.nothing(at, key)
 
     def windows_of(self, key: Mapping[str, Any]) -> list[Window]:
@@ -119,13 +124,6 @@ class Finder:
         return " ".join(
             _option(column, as_text(value)) for column, value in zip(self.output.by, key, strict=True)
         )
-
-    def _values(self, key: Mapping[str, str | None]) -> dict[str, Any]:
-        kinds = self.book.layout.published
-        return {
-            column: None if key[column] is None else _value(key[column] or "", kinds.field(column).type)
-            for column in self.output.by
-        }
 
     # Tables
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -234,19 +235,18 @@ class _Forms:
         return header if isinstance(header, str) else Form("csv", header)
 
     def _header(self, origin: str) -> tuple[str, ...] | str:
-        if origin not in self.headers:
-            self.headers[origin] = self._read_header(origin)
-        return self.headers[origin]
-
-    def _read_header(self, origin: str) -> tuple[str, ...] | str:
+        if origin in self.headers:
+            return self.headers[origin]
         decoder = self.files.decoder if isinstance(self.files, FileSource) else None
         assert isinstance(decoder, CsvFiles)  # noqa: S101
+        self.headers[origin] = (
+            "the header of its file cannot be read any more; give a corrected text, as JSON"
+        )
         for path in dict.fromkeys((origin, unquote(origin))):
-            try:
-                return decoder.header(SourceFile(path, 0, 0))
-            except (SourceError, DamagedFile, OSError):
-                continue
-        return "the header of its file cannot be read any more; give a corrected text, as JSON"
+            with suppress(SourceError, DamagedFile, OSError):
+                self.headers[origin] = decoder.header(SourceFile(path, 0, 0))
+                break
+        return self.headers[origin]
 
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:

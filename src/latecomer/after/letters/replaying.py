@@ -48,7 +48,7 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, log_file, scratch, write_table
-from latecomer.store.layout import REPAIRS
+from latecomer.store.layout import DEAD_LETTERS, REPAIRS
 from latecomer.store.lock import holder_of, require_writable
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
@@ -56,14 +56,7 @@ from latecomer.store.store import Store, open_store
 
 LOG = logging.getLogger(__name__)
 STILL_DEAD = pa.schema(
-    [
-        ("batch", pa.int64()),
-        ("origin", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("detail", pa.string()),
-        ("raw", pa.string()),
-    ]
+    [DEAD_LETTERS.field(name) for name in ("batch", "origin", "position", "reason", "detail", "raw")]
 )
 
 

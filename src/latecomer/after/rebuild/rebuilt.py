@@ -110,7 +110,7 @@ class Range:
         if self.session:
             return pc.scalar(True)
         wanted = _between("window_start", self.since, self.until)
-        return wanted | _after("window_end", self.final) if self.redefined else wanted
+        return wanted | _between("window_end", self.final + 1, END_OF_TIME) if self.redefined else wanted
 
 
 def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
@@ -210,10 +210,3 @@ def _between(column: str, low: int, high: int) -> pc.Expression:
     if high < END_OF_TIME:
         within &= pc.field(column) < pa.scalar(high, TIMESTAMP)
     return within
-
-
-def _after(column: str, moment: int) -> pc.Expression:
-    """Whether a moment is after another."""
-    if moment < FIRST_MOMENT:
-        return pc.scalar(True)
-    return pc.field(column) > pa.scalar(moment, TIMESTAMP)

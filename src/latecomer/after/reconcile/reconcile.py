@@ -204,7 +204,8 @@ class _Sides:
             f"having count(*) > 1 order by {columns} limit 1"
         ).to_pylist()
         if twice:
-            where = ", ".join(f"{name} {_text(twice[0][name])}" for name in place)
+            texts = [each.isoformat() if isinstance(each, datetime) else each for each in twice[0].values()]
+            where = ", ".join(f"{name} {text}" for name, text in zip(place, texts, strict=False))
             message = f"has {twice[0]['n']} rows for one window and key"
             raise refused("against", message, where, "group the source by window and key")
 
@@ -395,7 +396,3 @@ def _account(kind: str, name: str) -> str:
 
 def _listing(names: Sequence[str]) -> str:
     return f"it has {', '.join(names)}" if names else "it has no columns"
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -232,18 +232,17 @@ class _Pair:
         )
         rows = f"select * from {name} where batch <= {self.last} and {self.where}"
         if self.standing and self.added_up[index]:
-            rows = self._sums(rows, self.added_up[index])
+            place = ", ".join(map(double_quoted, self.standing))
+            sums = [
+                f"{f}({double_quoted(name)}) as {double_quoted(name)}"
+                for name, f in self.added_up[index].items()
+            ]
+            kept = not_taken_back(f"({rows})", place)
+            rows = f"select {', '.join([place, *sums])} from ({kept}) group by {place}"
         elif self.standing:
             place = ", ".join(double_quoted(column) for column in self.standing if column in stored)
             rows = standing(f"({rows})", place)
         return f"select {listed}, {index} as {_NEW} from ({rows})"
-
-    def _sums(self, rows: str, added_up: Mapping[str, str]) -> str:
-        place = ", ".join(map(double_quoted, self.standing))
-        sums = ", ".join(
-            f"{f}({double_quoted(name)}) as {double_quoted(name)}" for name, f in added_up.items()
-        )
-        return f"select {place}, {sums} from ({not_taken_back(f'({rows})', place)}) group by {place}"
 
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)

@@ -264,7 +264,12 @@ class _Replayer:
         elif step.kind == "repair":
             publish_repaired(engine, step.batch, engine.outputs)
         elif rebuild := self._rebuilt_then(step.batch):
-            self._rebuild_again(rebuild, step.batch)
+            # The same windows, from the log as it stood then.
+            record, logic = rebuild.record, logic_of(engine, rebuild.record.output)
+            range_ = record.since, record.until, step.batch - 1
+            plan = planned(logic, *range_, record.definition, log=engine.log)
+            plan.accept(step.batch)
+            complete_rebuild(engine, plan, step.batch)
         elif isinstance(self.store.watermarks, PastTable):
             complete_without_data(engine, engine.keeper.section(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
@@ -291,14 +296,6 @@ class _Replayer:
             Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs
         )
         return next((each for each in rebuilds if each is not None), None)
-
-    def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
-        """A rebuild of the same windows, from the log as it stood then."""
-        record = rebuild.record
-        logic = logic_of(self.engine, record.output)
-        plan = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
-        plan.accept(batch)
-        complete_rebuild(self.engine, plan, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""

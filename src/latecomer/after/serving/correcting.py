@@ -138,10 +138,6 @@ class Corrections:
         known = {**self.layout.keys, **self.layout.values, "batch": "bigint", self.late_events: "bigint"}
         return {name: known.get(name, "timestamp") for name in self.schema.names}
 
-    def is_unknown(self, name: str, batch: int) -> bool:
-        """Whether panes of a batch lack an aggregate, because it was added to the output later."""
-        return batch < self.since.get(name, 0)
-
     def notes(self) -> list[str]:
         """What cannot be corrected, in words."""
         notes = [

@@ -245,46 +245,29 @@ def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
         + ",\n    ".join(_sides(sql, ours))
         + f",\n    sum({late_events}) as {late_events}, max(sequence) as sequence, max(timing) as timing,\n"
         f"    max(1 - {_LATE}) as {_HAS_BASE}, max({_LATE}) as {_LATE}\n"
-        f"  from (\n    {_base_side(sql, ours, base)}\n    union all\n"
-        f"    {_late_side(sql, ours, corrections)}\n"
+        f"  from (\n    {_side(sql, ours, f'({base}) as base', late=False)}\n    union all\n"
+        f"    {_side(sql, ours, f'{corrections} as corrections', late=True)}\n"
         f"  ) as both_sides\n  group by {place}\n) as side_by_side"
     )
 
 
-def _base_side(sql: Sql, ours: Corrections, base: str) -> str:
-    values = [
-        f"{_value(sql, ours, name, each)} as {sql.quote(name)}"
-        for name, each in ours.output.aggregates.items()
-    ]
+def _side(sql: Sql, ours: Corrections, rows: str, late: bool) -> str:
+    """The values of the base, or those of the corrections."""
+    values = []
+    for name, aggregate in ours.output.aggregates.items():
+        kind, column = ours.layout.values[name], sql.quote(name)
+        value = sql.roomy(column, kind) if _adds(aggregate) else column
+        values.append(f"{sql.nothing(kind) if late and name not in ours.added else value} as {column}")
     values += map(sql.quote, merged_columns(sql, ours))
-    values += [f"batch as {_AT}"] if ours.since else []
-    return (
-        f"select {sql.listed(ours.place)}, {', '.join(values)}, sequence, timing, "
-        f"0 as {sql.quote(ours.late_events)}, 0 as {_LATE} from ({base}) as base"
-    )
-
-
-def _late_side(sql: Sql, ours: Corrections, corrections: str) -> str:
-    kinds = ours.layout.values
-    values = [
-        f"{_value(sql, ours, name, each) if name in ours.added else sql.nothing(kinds[name])} "
-        f"as {sql.quote(name)}"
-        for name, each in ours.output.aggregates.items()
-    ]
-    values += map(sql.quote, merged_columns(sql, ours))
+    late_events = sql.quote(ours.late_events)
+    pane, count, batch = "sequence, timing", f"0 as {late_events}", "batch"
+    if late:
+        pane = f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing"
+        count, batch = late_events, sql.correction_batch
+        batch = sql.quote(batch if batch == "batch" else ours.named(batch))
     if ours.since:
-        batch = sql.correction_batch
-        values.append(f"{sql.quote(batch if batch == 'batch' else ours.named(batch))} as {_AT}")
-    return (
-        f"select {sql.listed(ours.place)}, {', '.join(values)}, "
-        f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing, "
-        f"{sql.quote(ours.late_events)}, 1 as {_LATE} from {corrections} as corrections"
-    )
-
-
-def _value(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
-    column = sql.quote(name)
-    return sql.roomy(column, ours.layout.values[name]) if _adds(aggregate) else column
+        values.append(f"{batch} as {_AT}")
+    return f"select {sql.listed(ours.place)}, {', '.join(values)}, {pane}, {count}, {int(late)} as {_LATE} from {rows}"
 
 
 def _sides(sql: Sql, ours: Corrections) -> list[str]:
