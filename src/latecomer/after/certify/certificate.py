@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -207,8 +207,9 @@ def _certified(store: Store, output: str, rows: pa.Table, at: int, batches: int)
         "columns": {name: str(chosen.schema.field(name).type) for name in names},
     }
     digest = hashlib.sha256(_line(head))
-    for line in _lines(chosen):
-        digest.update(line)
+    for batch in chosen.to_batches(max_chunksize=10_000):
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            digest.update(_line([canonical(value) for value in values]))
     return Certificate(
         FORMAT,
         store.pipeline.name,
@@ -233,13 +234,6 @@ def _excluded(layout: PaneLayout) -> dict[str, str]:
         elif kind in types.FLOATS and each.function not in _IN_ANY_ORDER:
             excluded[name] = "floating point: the sum depends on the order of events"
     return excluded
-
-
-def _lines(rows: pa.Table) -> Iterator[bytes]:
-    """Each row as one line of JSON, every value in its one canonical text."""
-    for batch in rows.to_batches(max_chunksize=10_000):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield _line([canonical(value) for value in values])
 
 
 def _line(value: object) -> bytes:

@@ -95,7 +95,6 @@ class _Case:
         self.notes: list[str] = []
         self.covered = True
         self._since: dict[int, int] = {}
-        """Batch → the moment since which it knew ids."""
         self.filters = Filters(self._periods, self.finder.book.layout.types, self._filed())
         derived = DerivedValues(self.store, self.output, compute)
         self.evidence = Evidence(self.store, place.key, self._columns(), derived)
@@ -104,7 +103,8 @@ class _Case:
         self._note_coverage()
         judged = self._judged()
         panes = self._panes()
-        published, unpublished = follow(panes, judged, self._rules, self._passes)
+        passes = self.filters.passes
+        published, unpublished = follow(panes, judged, self._rules, lambda each, at: passes(each.event, at))
         left_out = self._left_out(judged, [*(each for pane in published for each in pane.took), *unpublished])
         self._note_repairs(judged)
         self.notes += (
@@ -246,7 +246,8 @@ class _Case:
         """Compare with the side output, which has exactly the events of that fate. Where `where` needs Spark, the side
         output shows which events the filter kept; else both must agree."""
         aside = self._side_output()
-        unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
+        passes = self.filters.passes
+        unknown = {each.event.place for each in judged if passes(each.event, each.event.batch) is None}
         judged = [
             as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
             for each in judged
@@ -328,6 +329,7 @@ class _Case:
         return earlier.batch == duplicate.batch or earlier.event_time >= self._known_since(duplicate.batch)
 
     def _known_since(self, batch: int) -> int:
+        """The moment since which a batch knew ids."""
         if batch not in self._since:
             outputs = [in_force(periods, batch) for periods in self._periods_of_all]
             self._since[batch] = remembered_since(self.finder.reader.timeline(batch - 1), outputs)
@@ -358,9 +360,6 @@ class _Case:
         if self._session and under.trigger.fires_within:
             within = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
         return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
-
-    def _passes(self, judged: Judged, batch: int) -> bool | None:
-        return self.filters.passes(judged.event, batch)
 
     def _columns(self) -> list[str]:
         """The source columns to read. A predicate may look at any of them."""

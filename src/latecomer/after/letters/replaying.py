@@ -82,9 +82,6 @@ class ReplayedLetters:
         return dict(Counter(self.still_dead["reason"].to_pylist()))
 
 
-NONE_PICKED = ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
-
-
 @explained("replaying dead letters")
 def replay_letters(
     pipeline: Pipeline,
@@ -110,7 +107,7 @@ def replay_letters(
         if problems := [*fix.mistakes(pipeline.views[source], store.columns.read_from(source))]:
             raise PipelineError(problems)
     if kept_repair(store.root) is None and not standing_letters(store).num_rows:
-        return NONE_PICKED
+        return ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
     with scratch("latecomer-letters-") as folder:
         if dry_run:
             session = _session(store, source, spark, choice, fix, place)
@@ -127,18 +124,13 @@ def replay_letters(
                 require_whole_log(engine, "replay of dead letters")
                 with _mistakes_in(place):
                     trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
-                return _taken_in(engine, reports, trial)
-
-
-def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> ReplayedLetters:
-    """Have the engine take in the result of the trial, if it changes anything."""
-    completed = next((report.batch for report in reports if report.kind == "repair"), None)
-    replayed = replace(trial.report(), completed=completed)
-    if trial.changes:
-        accept_repair(engine, trial.keep(engine.last + 1))
-        replayed = replace(replayed, batch=engine.last, entries=reports[-1].entries)
-    engine.finish()
-    return replayed
+                completed = next((report.batch for report in reports if report.kind == "repair"), None)
+                replayed = replace(trial.report(), completed=completed)
+                if trial.changes:
+                    accept_repair(engine, trial.keep(engine.last + 1))
+                    replayed = replace(replayed, batch=engine.last, entries=reports[-1].entries)
+                engine.finish()
+                return replayed
 
 
 def _session(

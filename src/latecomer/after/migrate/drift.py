@@ -187,13 +187,13 @@ def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
     for who, count in whole.items():
         drift.by.setdefault(who, Tally()).add(None, count, 0, 0)
     if drifting and examples:
-        shown = [_example(part, number, kind, row, checks) for number, kind, row in drifting]
+        shown = [
+            Example(
+                kind,
+                **{name: values[number] for name, values in part.envelope.items()},
+                values={column: row[column] for column in checks.columns},
+                expected={column: each.of(row) for column, each in checks.expressions.items()},
+            )
+            for number, kind, row in drifting
+        ]
         drift.examples = sorted([*drift.examples, *shown], key=lambda each: each.place)[:examples]
-
-
-def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
-    envelope = {name: values[number] for name, values in part.envelope.items()}
-    expected = {column: each.of(row) for column, each in checks.expressions.items()}
-    return Example(
-        kind, **envelope, values={column: row[column] for column in checks.columns}, expected=expected
-    )

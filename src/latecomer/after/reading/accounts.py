@@ -7,7 +7,7 @@ known are a `Loose` total. Nothing here needs Spark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -210,17 +210,16 @@ class Accounts:
         ]
         if assignments and self.book.output.where is not None:
             notes.append("`where` cannot be asked of dead letters: counted as if it kept each of them")
-        return Loose(amounts, assignments, [*notes, *self._removed()])
-
-    def _removed(self) -> Iterator[str]:
-        """Notes on what could explain a gap, but was removed by retention."""
-        for what, table, output in (
-            ("dead letters", DEAD_LETTERS, None),
-            ("side output", LATE, self.book.name),
-        ):
-            until = removed_until(self.store, table, output)
-            if until >= 0:
-                yield f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
+        removed = {
+            "dead letters": removed_until(self.store, DEAD_LETTERS),
+            "side output": removed_until(self.store, LATE, self.book.name),
+        }
+        notes += [
+            f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
+            for what, until in removed.items()
+            if until >= 0
+        ]
+        return Loose(amounts, assignments, notes)
 
     def _windows_of(self, event_time: datetime | None) -> int | None:
         """How many of the compared windows a dead letter belongs to; None where that is not known."""

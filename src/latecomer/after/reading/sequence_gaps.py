@@ -219,18 +219,13 @@ def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _as_table(gaps: Gaps, shown: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
-    moments = (
-        gaps.happened_before,
-        gaps.happened_after,
-        gaps.arrived_before,
-        gaps.arrived_after,
-        gaps.since,
-    )
+    around = [gaps.happened_before, gaps.happened_after, gaps.arrived_before, gaps.arrived_after]
+    moments = (each[shown] for each in [*around, gaps.since])
     columns = [
         pa.array(names, pa.string()).take(pa.array(gaps.producer[shown])),
         pa.array(gaps.first[shown]),
         pa.array(gaps.last[shown]),
         pa.array(gaps.missing[shown]),
-        *(pa.array(each[shown], pa.int64(), mask=each[shown] == UNKNOWN).cast(TIMESTAMP) for each in moments),
+        *(pa.array(each, pa.int64(), mask=each == UNKNOWN).cast(TIMESTAMP) for each in moments),
     ]
     return pa.table(columns, schema=GAPS).sort_by([("producer", "ascending"), ("first", "ascending")])

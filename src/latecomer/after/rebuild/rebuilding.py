@@ -276,11 +276,11 @@ class _Planner:
 
 def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     """Have a plan published; None where later batches have changed its windows."""
+    store = planner.store
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
         rebuild.remove()
-        _finish_interrupted(runner, planner.store)
+        _finish_interrupted(runner, store)
         return Applied(rebuild, None, False)
-    store = planner.store
     if rebuild.batch is not None and _complete(store, rebuild.batch):
         _finish_interrupted(runner, store)
         return Applied(rebuild, rebuild.batch, False, before=True)

@@ -239,21 +239,17 @@ class _Grouped:
         # An amount without a place explains one row at most.
         most = dropped.assignments + dead.assignments if loosely else 0
         placed = not open_rows or self.sides.sessions or len(open_rows) <= most
-        settled = not open_rows or self._closed(gaps)
+        settled = not open_rows or all(  # the totals leave nothing unexplained
+            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            for gap in gaps
+            if gap.gap is not None
+        )
         explained = not differing or (bool(self.additive) and placed and settled)
         if explained:  # in total: it is not known which row an amount without a window belongs to
             judged = [(change, ok or None) for change, ok in judged]
         shown = self._listed(rows, judged)
         return Reconciliation(
             self.sides.book.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
-        )
-
-    def _closed(self, gaps: Sequence[Gap]) -> bool:
-        """Whether the totals leave nothing unexplained."""
-        return all(
-            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
-            for gap in gaps
-            if gap.gap is not None
         )
 
     @cached_property
