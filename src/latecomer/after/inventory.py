@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -77,16 +77,12 @@ def of_topics(
             for read, message in enumerate(_messages(broker.settings(), ranges), start=1):
                 kind, millis = message.timestamp()
                 at = datetime.fromtimestamp(millis / 1000, UTC) if kind else None
-                header = _header(message.headers(), id_header)
+                headers = dict(message.headers() or [])  # the last one of each name
+                header = headers.get(id_header) if id_header is not None else None
                 inventory.add_message(message.topic(), message.value(), at, header)
                 if read % _AT_ONCE == 0:
                     watch(read, total)
     return inventory
-
-
-def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str | None) -> bytes | None:
-    """The last header of this name."""
-    return next((value for key, value in reversed(headers or []) if key == name), None)
 
 
 def _messages(settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Any]:

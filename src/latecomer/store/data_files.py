@@ -46,6 +46,16 @@ class DataFile:
             END_OF_TIME if last is None else to_micros(last),
         )
 
+    def bounds(self, column: str) -> tuple[int, int] | None:
+        """The first and the last moment of a column, in microseconds; None where they are not known."""
+        low, high = self.minimum.get(column), self.maximum.get(column)
+        return None if low is None or high is None else (to_micros(low), to_micros(high))
+
+    def may_hold(self, column: str, low: int | None, high: int | None) -> bool:
+        """Whether a row may have a moment in [low, high); None is no bound."""
+        known = self.bounds(column)
+        return known is None or ((low is None or known[1] >= low) and (high is None or known[0] < high))
+
 
 def attempt_token(file: DataFile) -> str:
     """The random token of the attempt that wrote a file, from the name of its folder."""

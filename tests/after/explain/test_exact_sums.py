@@ -9,9 +9,8 @@ from typing import Any
 from latecomer.after.explain.document import sums
 from latecomer.after.explain.fates import Event, Judged
 from latecomer.after.explain.life import LifePane, Published, total
-from latecomer.model.panes import Op, Timing
+from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Window
 
 LONGEST = Decimal("12345678901234567890123456789012345.67")
 
@@ -35,6 +34,7 @@ def test_a_sum_of_decimals_keeps_every_digit() -> None:
 
 def test_a_difference_of_decimals_keeps_every_digit() -> None:
     values = {"fee": LONGEST}
-    pane = LifePane(Window(0, 1), values, 1, Timing.LATE, Op.INSERT, False, 0, None, None, None, None)
+    unknown = dict.fromkeys(("published_at", "ended_at", "fired_at", "watermark"))
+    pane = LifePane(0, 1, (), values, 1, Timing.LATE, batch=0, **unknown)
     outcome = Published(pane, before={"fee": Decimal("0.01")})
     assert outcome.differences == {"fee": Decimal("12345678901234567890123456789012345.66")}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.after.reading.folding import state_of, values_of
+from latecomer.after.reading.folding import states_of, values_of
 from latecomer.model.aggregates import Aggregate, parse_aggregate
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import state_parts
@@ -50,6 +50,10 @@ def cases(draw: st.DrawFn) -> tuple[Aggregate, str, list[list[dict[str, Any]]]]:
     for event in events:
         parts[draw(st.integers(0, len(parts) - 1))].append(event)
     return parse_aggregate(written), kind, parts
+
+
+def state_of(aggregate: Aggregate, events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return {part: column[0].as_py() for part, column in states_of(aggregate, [events], kind).items()}
 
 
 @given(cases())

@@ -16,6 +16,7 @@ from after.reconcile.log_kit import VALUES, arrivals, bench_of, events_of, group
 from after.reconcile.reconcile_kit import gap_of
 from latecomer.after.certify.certificate import Certificate, certify, check
 from latecomer.after.reading.accounts import Accounts, Span
+from latecomer.after.reading.reader import Reader
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.reconcile.truth import truth
@@ -64,8 +65,8 @@ def test_against_the_log_every_gap_is_explained(ran: Ran, spark: SparkSession, o
     rules = ran.bench.outputs[output]
     group = in_sessions if isinstance(rules.window, Session) else grouped
     expected = group(rules, events_of(READING))
-    store = open_store(ran.pipeline)
-    rows = truth(Accounts(store, output, Span()), store.ledger.last_batch(), spark).rows.to_pylist()
+    store, book = open_store(ran.pipeline), Reader(ran.pipeline).book(output)
+    rows = truth(Accounts(store, book, Span()), store.ledger.last_batch(), spark).rows.to_pylist()
     outcome: dict[tuple[Any, ...], dict[str, Any]] = {
         (to_micros(row["window_start"]), to_micros(row["window_end"]), *(row[key] for key in rules.by)): row
         for row in rows

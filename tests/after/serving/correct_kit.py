@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
-from latecomer.after.reading.folding import state_of
+from latecomer.after.reading import folding
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_moment
 from latecomer.store.state_types import state_parts
@@ -193,7 +193,8 @@ def states_of(lake: Lake, output: str, events: Iterable[Mapping[str, Any]]) -> d
             }
             for event in placed
         ]
-        found |= {f"_lc_{name}_{part}": value for part, value in state_of(each, given, kind).items()}
+        states = folding.states_of(each, [given], kind)
+        found |= {f"_lc_{name}_{part}": column[0].as_py() for part, column in states.items()}
     return found
 
 

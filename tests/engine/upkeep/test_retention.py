@@ -365,10 +365,11 @@ def test_removed_side_output_is_no_contradiction(days: Days) -> None:
 
 
 def test_a_reconciliation_says_what_it_cannot_count_any_more(days: Days) -> None:
-    assert Accounts(days.store, "totals", Span()).dead_letters().notes == []
+    totals = Reader(days.pipeline).book("totals")
+    assert Accounts(days.store, totals, Span()).dead_letters().notes == []
     correct(Reader(days.pipeline), "totals")
     keep(days, "retention: {late: 1d}\n")
-    assert Accounts(days.store, "totals", Span()).dead_letters().notes == [
+    assert Accounts(days.store, totals, Span()).dead_letters().notes == [
         "retention has removed the dead letters of batches 0 to 6: what was there is not counted",
         "retention has removed the side output of batches 0 to 6: what was there is not counted",
     ]

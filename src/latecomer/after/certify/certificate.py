@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,15 +99,13 @@ def certify(pipeline: Pipeline, output: str, at: datetime | None = None) -> Cert
 def _settled(pipeline: Pipeline, output: str) -> tuple[pa.Table, int]:
     """The results after a whole number of batches, and that number."""
     for _ in range(TRIES):
-        before = open_store(pipeline).ledger.last_batch()
-        rows = Reader(pipeline).results(output)
-        store = open_store(pipeline)
-        layout = PaneLayout(pipeline.outputs[output], store.layout)
-        panes = store.output_tables(output, layout.published).panes.last_batch()
-        if store.ledger.last_batch() == before and panes <= before:
+        before, reader = open_store(pipeline).ledger.last_batch(), Reader(pipeline)
+        rows = reader.results(output)
+        panes = reader.book(output).tables.panes.last_batch()
+        if open_store(pipeline).ledger.last_batch() == before and panes <= before:
             return rows, before + 1
     raise StoreError(
-        f"a batch of store {store.root} is under way, or was interrupted; certify when it is complete "
+        f"a batch of store {pipeline.store_path} is under way, or was interrupted; certify when it is complete "
         "(the next run completes it)"
     )
 
@@ -153,29 +151,16 @@ def read_certificate(path: Path) -> Certificate:
         shown = written.get("format") if isinstance(written, dict) else written
         fix = f"this latecomer reads format {FORMAT}"
         raise _refused("format", "is not a certificate of a known format", shown, fix)
-    for name, kind in _FIELDS.items():
-        if not isinstance(written.get(name), kind) or isinstance(written[name], bool):
+    fields = get_type_hints(Certificate)
+    for name, kind in fields.items():
+        if not isinstance(written.get(name), get_origin(kind) or kind) or isinstance(written[name], bool):
             fix = "restore the file as certify wrote it"
             raise _refused(name, "is missing or of another type", written.get(name), fix)
     try:
         datetime.fromisoformat(written["watermark"])
     except ValueError:
         raise _refused("watermark", "is not a moment", written["watermark"], "restore the file") from None
-    return Certificate(**{name: written[name] for name in _FIELDS})
-
-
-_FIELDS: dict[str, type] = {
-    "format": int,
-    "pipeline": str,
-    "output": str,
-    "definition": dict,
-    "watermark": str,
-    "batches": int,
-    "columns": dict,
-    "excluded": dict,
-    "rows": int,
-    "sha256": str,
-}
+    return Certificate(**{name: written[name] for name in fields})
 
 
 def _refused(field: str, message: str, value: object, fix: str) -> PipelineError:
@@ -184,8 +169,7 @@ def _refused(field: str, message: str, value: object, fix: str) -> PipelineError
 
 def _require_same(pipeline: Pipeline, output: str, certificate: Certificate) -> None:
     """The certificate must be of this pipeline's output, as it is defined now."""
-    expected = {"pipeline": pipeline.name, "output": output}
-    for field, name in expected.items():
+    for field, name in {"pipeline": pipeline.name, "output": output}.items():
         if getattr(certificate, field) != name:
             message = f"is not the one asked for ({name})"
             raise _refused(field, message, getattr(certificate, field), "name what was certified")
@@ -213,7 +197,7 @@ def _certified(store: Store, output: str, rows: pa.Table, at: int, batches: int)
     excluded = _excluded(layout)
     place = ["window_start", "window_end", *layout.keys]
     names = [*place, *(name for name in layout.values if name not in excluded)]
-    closed = pc.less_equal(rows["window_end"], pa.scalar(at, pa.int64()).cast(TIMESTAMP))
+    closed = pc.less_equal(rows["window_end"], pa.scalar(at, TIMESTAMP))
     chosen = rows.filter(closed).select(names).sort_by([(name, "ascending") for name in place])
     head = {
         "format": FORMAT,
@@ -223,8 +207,9 @@ def _certified(store: Store, output: str, rows: pa.Table, at: int, batches: int)
         "columns": {name: str(chosen.schema.field(name).type) for name in names},
     }
     digest = hashlib.sha256(_line(head))
-    for line in _lines(chosen):
-        digest.update(line)
+    for batch in chosen.to_batches(max_chunksize=10_000):
+        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            digest.update(_line([canonical(value) for value in values]))
     return Certificate(
         FORMAT,
         store.pipeline.name,
@@ -249,13 +234,6 @@ def _excluded(layout: PaneLayout) -> dict[str, str]:
         elif kind in types.FLOATS and each.function not in _IN_ANY_ORDER:
             excluded[name] = "floating point: the sum depends on the order of events"
     return excluded
-
-
-def _lines(rows: pa.Table) -> Iterator[bytes]:
-    """Each row as one line of JSON, every value in its one canonical text."""
-    for batch in rows.to_batches(max_chunksize=10_000):
-        for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield _line([canonical(value) for value in values])
 
 
 def _line(value: object) -> bytes:
@@ -291,5 +269,4 @@ def canonical(value: object) -> str | None:
 
 def _as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
     """The definition as JSON has it: lists, not tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(definition))
-    return plain
+    return dict(json.loads(json.dumps(definition)))

@@ -107,14 +107,14 @@ def _options(
     require_kind(call, (Pipeline, str, Path), "a Pipeline, or the path of its file", pipeline=pipeline)
     if spark not in _KNOWING:  # Spark warns where a format is registered again
         register(spark)
-    options = {name: _text(value) for name, value in asked.items() if value is not None}
+    options = {
+        name: in_utc(value).isoformat() if isinstance(value, datetime) else str(value)
+        for name, value in asked.items()
+        if value is not None
+    }
     options["pipeline"] = (
         written(pipeline) if isinstance(pipeline, Pipeline) else str(Path(pipeline).absolute())
     )
     request = wanted(options)
     _ = plan_of(Reader(request.pipeline), request.asked).schema  # an error where the store does not have it
     return options
-
-
-def _text(value: object) -> str:
-    return in_utc(value).isoformat() if isinstance(value, datetime) else str(value)

@@ -6,7 +6,7 @@ Capitals in the name of an option do not matter, as in Spark; nor do underscores
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -96,7 +96,8 @@ def _table(name: str) -> Table:
 def _output(pipeline: Pipeline, table: Table, output: str | None) -> str:
     if table in OF_OUTPUT:
         if output is None:
-            raise refused("output", "is missing", None, _named(pipeline.outputs))
+            fix = f"name an output, one of {', '.join(pipeline.outputs)}"
+            raise refused("output", "is missing", None, fix)
         if output not in pipeline.outputs:
             fix = did_you_mean(output, pipeline.outputs)
             raise refused("output", f"pipeline {pipeline.name} has no such output", output, fix)
@@ -106,10 +107,6 @@ def _output(pipeline: Pipeline, table: Table, output: str | None) -> str:
         fix = "leave it out" + (", and filter by the column output" if table is not Table.WATERMARKS else "")
         raise refused("output", f"there is one {table} for all outputs", output, fix)
     return ""
-
-
-def _named(outputs: Iterable[str]) -> str:
-    return f"name an output, one of {', '.join(outputs)}"
 
 
 def _moment(pipeline: Pipeline, table: Table, output: str, name: str, given: str | None) -> datetime | None:

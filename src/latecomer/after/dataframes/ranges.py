@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from latecomer.model.durations import to_micros
+from latecomer.after.reading.asof import starts_between
 from latecomer.spark.base import in_turn_together
 from latecomer.store.data_files import DataFile
-from latecomer.store.sql import moment_literal
 
 ROWS_EACH = 250_000
 """About so many rows for each task."""
@@ -32,18 +31,11 @@ class Starts:
 
     @property
     def sql(self) -> str:
-        bounds = ((">=", self.low), ("<", self.high))
-        conditions = [f"{_STARTS} {op} {moment_literal(at)}" for op, at in bounds if at is not None]
-        return " and ".join(conditions) or "true"
+        return starts_between(self.low, self.high)
 
     def of(self, files: Iterable[DataFile]) -> list[DataFile]:
         """The files that may have rows of the range."""
-        return [file for file in files if self._overlaps(_bounds(file))]
-
-    def _overlaps(self, bounds: tuple[int, int] | None) -> bool:
-        if bounds is None:
-            return True
-        return (self.low is None or bounds[1] >= self.low) and (self.high is None or bounds[0] < self.high)
+        return [file for file in files if file.may_hold(_STARTS, self.low, self.high)]
 
 
 def by_window(files: Sequence[DataFile]) -> list[Starts]:
@@ -54,7 +46,7 @@ def by_window(files: Sequence[DataFile]) -> list[Starts]:
 
 def _cuts(files: Sequence[DataFile]) -> list[int]:
     """Where to cut, so that ranges have about equally many rows. The rows of a file are assumed to be evenly spread."""
-    known = [(*bounds, file.rows) for file in files if (bounds := _bounds(file)) is not None]
+    known = [(*bounds, file.rows) for file in files if (bounds := file.bounds(_STARTS)) is not None]
     parts = -(-sum(rows for *_, rows in known) // ROWS_EACH)
     if parts < 2:
         return []
@@ -66,8 +58,3 @@ def _cuts(files: Sequence[DataFile]) -> list[int]:
     counted = np.concatenate([[0.0], np.cumsum(np.cumsum(change)[:-1] * np.diff(at))])
     wanted = counted[-1] * np.arange(1, parts) / parts
     return sorted({int(each) for each in np.interp(wanted, counted, at.astype(float))})
-
-
-def _bounds(file: DataFile) -> tuple[int, int] | None:
-    low, high = file.minimum.get(_STARTS), file.maximum.get(_STARTS)
-    return None if low is None or high is None else (to_micros(low), to_micros(high))

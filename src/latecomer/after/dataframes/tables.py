@@ -16,7 +16,6 @@ from latecomer.after.dataframes.letters import Letters
 from latecomer.after.dataframes.ranges import by_window, some_at_a_time
 from latecomer.after.dataframes.slices import Finish, Rows, Slice
 from latecomer.after.reading.questions import (
-    Book,
     Question,
     late_rows,
     ledger_rows,
@@ -79,17 +78,14 @@ class Asked:
 class Plan(ABC):
     """A table: its columns, and its slices for tasks."""
 
+    schema: pa.Schema
+    place: Sequence[str] = ()
+    """The columns by which rows can be filtered before the query."""
+    removed = -1
+    """The last batch whose rows retention has removed; -1 where there is none."""
+
     def __init__(self, reader: Reader, asked: Asked) -> None:
         self.reader, self.asked = reader, asked
-
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema: ...
-
-    @property
-    def place(self) -> Sequence[str]:
-        """The columns by which rows can be filtered before the query."""
-        return ()
 
     @abstractmethod
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
@@ -109,38 +105,25 @@ class Plan(ABC):
         """The last complete batch."""
         return self.store.ledger.last_batch()
 
-    @property
-    def removed(self) -> int:
-        """The last batch whose rows retention has removed; -1 where there is none."""
-        return -1
 
+class OfPanes(Plan):
+    """A table made of an output's panes."""
 
-class OfOutput(Plan):
-    """A table of an output."""
-
-    @cached_property
-    def book(self) -> Book:
-        return self.reader.book(self.asked.output)
+    def __init__(self, reader: Reader, asked: Asked) -> None:
+        super().__init__(reader, asked)
+        self.book = reader.book(asked.output)
+        self.schema, self.place = self.book.schema, self.book.place
 
     def _known_panes(self) -> tuple[str, Snapshot, dict[str, Snapshot]]:
         """The panes that were known at the moment, in SQL; their table; and the other tables that the SQL names."""
         rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
-        panes = snapshot(
-            self.book.tables.panes
-        )  # the first: the other tables may know more than it has, never less
+        # The panes first: the other tables may know more than they have, never less.
+        panes = snapshot(self.book.tables.panes)
         return rows, panes, {name: snapshot(table) for name, table in others.items()}
 
 
-class Results(OfOutput):
+class Results(OfPanes):
     """The results. All panes of a window and key are in one slice, so a slice needs no other."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.book.schema
-
-    @property
-    def place(self) -> Sequence[str]:
-        return self.book.place
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
         rows, panes, beside = self._known_panes()
@@ -151,16 +134,13 @@ class Results(OfOutput):
             yield Rows({"t": panes.of(windows.of(files)), **beside}, sql, self.schema)
 
 
-class Panes(OfOutput):
+class Panes(OfPanes):
     """Every number ever published and every one taken back."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return with_publication({}, self.book.layout.published.empty_table()).schema
-
-    @property
-    def place(self) -> Sequence[str]:
-        return [*self.book.place, "batch"]
+    def __init__(self, reader: Reader, asked: Asked) -> None:
+        super().__init__(reader, asked)
+        self.schema = with_publication({}, self.book.layout.published.empty_table()).schema
+        self.place = [*self.book.place, "batch"]
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
         rows, panes, beside = self._known_panes()
@@ -175,24 +155,20 @@ class Panes(OfOutput):
             yield Rows({"t": panes.of(some), **beside}, sql, self.schema, finish)
 
 
-class Corrections(OfOutput):
+class Corrections(Plan):
     """Late events added up: the corrections that no rebuild includes."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return corrections_of(self.reader, self.asked.output).schema
-
-    @property
-    def place(self) -> Sequence[str]:
-        return self.book.place
+    def __init__(self, reader: Reader, asked: Asked) -> None:
+        super().__init__(reader, asked)
+        self.ours = corrections_of(reader, asked.output)
+        self.schema, self.place = self.ours.schema, self.ours.place
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
-        ours = corrections_of(self.reader, self.asked.output)
-        corrections, panes = snapshot(ours.table), snapshot(ours.panes)
+        corrections, panes = snapshot(self.ours.table), snapshot(self.ours.panes)
         files = _of_interest(corrections.files, conditions)
         for windows in by_window(files):
             chosen = _together(conditions, windows.sql)
-            counting = counting_corrections(self.reader, ours, chosen=chosen)
+            counting = counting_corrections(self.reader, self.ours, chosen=chosen)
             sql = f"select {listed(self.schema.names)} from {counting} as counting where {chosen}"
             tables = {"t": panes.of(windows.of(panes.files)), "c": corrections.of(windows.of(files))}
             yield Rows(tables, sql, self.schema)
@@ -203,14 +179,14 @@ class PlainRows(Plan):
 
     finish: Finish | None = None
 
-    @cached_property
-    @abstractmethod
-    def question(self) -> Question: ...
-
-    @cached_property
-    def schema(self) -> pa.Schema:
+    def __init__(self, reader: Reader, asked: Asked) -> None:
+        super().__init__(reader, asked)
+        self.question = self._asked()
         plain = self.question.schema
-        return plain if self.finish is None else self.finish(plain.empty_table()).schema
+        self.schema = plain if self.finish is None else self.finish(plain.empty_table()).schema
+
+    @abstractmethod
+    def _asked(self) -> Question: ...
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
         table = snapshot(self.question.table)
@@ -219,21 +195,15 @@ class PlainRows(Plan):
             yield Rows({"t": table.of(some)}, sql, self.schema, self.finish)
 
 
-class Late(PlainRows, OfOutput):
+class Late(PlainRows):
     """The side output."""
 
-    @property
-    def place(self) -> Sequence[str]:
-        keys = (self.book.layout.late_columns[name] for name in self.book.layout.keys)
-        return ["window_start", "window_end", *keys, "batch"]
-
-    @property
-    def removed(self) -> int:
-        return removed_until(self.store, LATE, self.asked.output)
-
-    @cached_property
-    def question(self) -> Question:
-        return late_rows(self.book)
+    def _asked(self) -> Question:
+        book = self.reader.book(self.asked.output)
+        keys = (book.layout.late_columns[name] for name in book.layout.keys)
+        self.place = ["window_start", "window_end", *keys, "batch"]
+        self.removed = removed_until(self.store, LATE, book.name)
+        return late_rows(book)
 
 
 class Ledger(PlainRows):
@@ -241,8 +211,7 @@ class Ledger(PlainRows):
 
     place = ("batch", "output", "unit")
 
-    @cached_property
-    def question(self) -> Question:
+    def _asked(self) -> Question:
         return ledger_rows(self.store.ledger)
 
 
@@ -252,17 +221,14 @@ class Watermarks(PlainRows):
     place = ("batch", "at")
     finish = staticmethod(with_lag)
 
-    @cached_property
-    def question(self) -> Question:
+    def _asked(self) -> Question:
         return watermark_rows(self.store.watermarks, bool(self.reader.pipeline.sources))
 
 
 class DeadLetters(Plan):
     """Every row that is no event, and every event that an output cannot compute."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        return of_output(None, DEAD_LETTERS.empty_table()).schema
+    schema = of_output(None, DEAD_LETTERS.empty_table()).schema
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
         standing, others = standing_letters_in_sql(self.store)

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.explain.derived import DerivedValues
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
-from latecomer.after.explain.evidence import ENVELOPE, Evidence
-from latecomer.after.explain.fates import Event, judged_for
+from latecomer.after.explain.evidence import ENVELOPE, DerivedValues, Evidence
+from latecomer.after.explain.fates import judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
@@ -130,7 +129,8 @@ def _ends(store: Store) -> tuple[int | None, int | None]:
     if row["last"] is None:
         return None, None
     last = to_micros(row["last"])
-    return min([last, *(_bound(file.minimum, last) for file in store.events.files())]), last
+    bounds = [file.bounds("arrival_time") for file in store.events.files()]
+    return min([last, *(first for first, _ in filter(None, bounds))]), last
 
 
 class _Read:
@@ -144,7 +144,10 @@ class _Read:
         self.times, self.came = micros(rows["event_time"]), micros(rows["arrival_time"])
         self.met = met_watermarks(store, micros(rows["batch"]), micros(rows["tick"]))
         behind = self.times < self.met
-        self.on_time = self._some_on_time(np.flatnonzero(~behind))
+        ahead = np.flatnonzero(~behind).tolist()
+        if len(ahead) > MOST_DOTS:
+            self.notes.append(f"{MOST_DOTS:,} of {len(ahead):,} events ahead of the watermark are drawn")
+        self.on_time = self._places(some(ahead, MOST_DOTS))
         self.late = self._judged(rows, np.flatnonzero(behind))
 
     def windows(self, also: Sequence[int]) -> list[Window]:
@@ -171,9 +174,7 @@ class _Read:
         if not files:
             return schema.empty_table()
         came = pc.field("arrival_time")
-        low, high = (
-            pa.scalar(at, pa.int64()).cast(kinds.field("arrival_time").type) for at in (since, until)
-        )
+        low, high = (pa.scalar(at, kinds.field("arrival_time").type) for at in (since, until))
         with table.explained():
             return table.dataset(files, schema).to_table(schema.names, (came >= low) & (came <= high))
 
@@ -181,9 +182,10 @@ class _Read:
         """The files with arrivals of the interval, the newest first, up to about MOST_ROWS rows."""
         chosen: list[DataFile] = []
         rows = 0
-        for file in sorted(files, key=lambda each: -_bound(each.maximum, 1 << 62)):
-            if _bound(file.minimum, -(1 << 62)) > until or _bound(file.maximum, 1 << 62) + 1000 < since:
-                continue
+        known = [file for file in files if file.may_hold("arrival_time", since - 1000, until + 1)]
+        for file in sorted(
+            known, key=lambda each: (each.bounds("arrival_time") or (0, 1 << 62))[1], reverse=True
+        ):
             rows += file.rows
             if rows > MOST_ROWS and chosen:
                 self.notes.append(f"only the newest {rows - file.rows:,} events are shown")
@@ -196,11 +198,6 @@ class _Read:
         view = self.store.layout.view
         wanted = self.rules.where is not None or bool(self.rules.columns)
         return [column for column in self.store.columns if column in view] if wanted else []
-
-    def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
-        if len(which) > MOST_DOTS:
-            self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
-        return self._places(some(which.tolist(), MOST_DOTS))
 
     def _places(self, which: Sequence[int]) -> list[tuple[int, int]]:
         """Arrival and event time."""
@@ -236,10 +233,12 @@ class _Read:
         evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, rules, None))
         for row, watermark in zip(rows, met, strict=True):
             event = evidence.event(row, watermark)
-            fates = [
-                _fate(event, window, periods, filters) for window in windows.assign_all(event.event_time)
+            judged = [
+                each
+                for window in windows.assign_all(event.event_time)
+                for each in judged_for(window, [event], periods, filters.leaves_out)
             ]
-            drawn_fates = [fate for fate in fates if fate in _ORDER]
+            drawn_fates = [each.fate for each in judged if each.fate in _ORDER]
             if drawn_fates:
                 worst = max(drawn_fates, key=_ORDER.index)
                 yield Point(event.arrival_time, event.event_time, worst, event.behind)
@@ -247,13 +246,3 @@ class _Read:
             self.notes.append(
                 "`where` needs Spark here: events that it leaves out are drawn as if it kept them"
             )
-
-
-def _fate(event: Event, window: Window, periods: Any, filters: Filters) -> Fate | None:
-    (judged,) = judged_for(window, [event], periods, filters.leaves_out)
-    return judged.fate
-
-
-def _bound(statistics: Mapping[str, Any], unknown: int) -> int:
-    at = statistics.get("arrival_time")
-    return unknown if at is None else to_micros(at)

@@ -105,9 +105,15 @@ def some(events: Sequence[Each], most: int) -> list[Each]:
 
 def drawn(diagram: Diagram) -> str:
     """The diagram by itself, as SVG text."""
+    counted = [
+        f"{sum(each.fate is fate for each in diagram.late)} {name}"
+        for fate, (name, _) in FATES.items()
+        if fate is not Fate.ON_TIME
+    ]
+    in_words = f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(_in_words(diagram))}">'
+        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(in_words)}">'
     )
     paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     return "\n".join([head, paper, *lines(diagram), "</svg>"]) + "\n"
@@ -118,15 +124,6 @@ def lines(diagram: Diagram, top: int = 0, across: TimeAxis | None = None) -> Ite
     until = max(diagram.until, diagram.since + 1)
     axis = across or TimeAxis([diagram.since, until], {}, _LEFT, WIDTH - _RIGHT)
     yield from _Drawing(diagram, top + _TOP, axis).lines()
-
-
-def _in_words(diagram: Diagram) -> str:
-    counted = [
-        f"{sum(each.fate is fate for each in diagram.late)} {name}"
-        for fate, (name, _) in FATES.items()
-        if fate is not Fate.ON_TIME
-    ]
-    return f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
 
 
 class _Drawing:
@@ -194,10 +191,7 @@ class _Drawing:
             )
 
     def _watermark(self) -> Iterator[str]:
-        shifts = [("watermark", 0, "2", "")]
-        if self.of.lateness:
-            shifts.append(("settled", self.of.lateness, "1.2", ' stroke-dasharray="6 4"'))
-        for kind, shift, width, dashes in shifts:
+        for kind, _, shift, look in self._strokes():
             path, before = "", self.of.since
             for at, mark in self.of.known:
                 if mark - shift >= self.low:  # what is below the plot is not drawn along its edge
@@ -205,9 +199,16 @@ class _Drawing:
                     path += f"V{y}H{self.x(at)}" if path else f"M{self.x(before)},{y}H{self.x(at)}"
                 before = at
             if path:
-                yield (
-                    f'<path class="{kind}" d="{path}" fill="none" stroke="{_INK}" stroke-width="{width}"{dashes}/>'
-                )
+                yield f'<path class="{kind}" d="{path}" {look}/>'
+
+    def _strokes(self) -> list[tuple[str, str, int, str]]:
+        """The watermark, and where windows are settled: class, words, distance to the watermark, look."""
+        solid, dashed = 'stroke-width="2"', 'stroke-width="1.2" stroke-dasharray="6 4"'
+        strokes = [("watermark", "watermark", 0, f'fill="none" stroke="{_INK}" {solid}')]
+        if lateness := self.of.lateness:
+            words = f"less allowed lateness ({format_duration(lateness)})"
+            strokes.append(("settled", words, lateness, f'fill="none" stroke="{_INK}" {dashed}'))
+        return strokes
 
     def _events(self) -> Iterator[str]:
         dots = "".join(f"M{self.x(at)},{self.y(time)}h0" for at, time in self.of.on_time)
@@ -248,22 +249,13 @@ class _Drawing:
             yield f'<path class="behind" d="M{x + 2},{y}h6m-3,-3v6" {_BEHIND}/>'
             yield self._text(x + 14, y + 4, words)
             x += 30 + 6.6 * len(words)
-        strokes = [("watermark", "watermark", "2", "")]
-        if self.of.lateness:
-            words = f"less allowed lateness ({format_duration(self.of.lateness)})"
-            strokes.append((words, "settled", "1.2", ' stroke-dasharray="6 4"'))
-        for words, kind, width, dashes in strokes if self.of.known else []:
-            yield (
-                f'<path class="{kind}" d="M{x},{y}h22" fill="none" stroke="{_INK}" stroke-width="{width}"{dashes}/>'
-            )
+        for kind, words, _, look in self._strokes() if self.of.known else []:
+            yield f'<path class="{kind}" d="M{x},{y}h22" {look}/>'
             yield self._text(x + 28, y + 4, words)
             x += 44 + 6.6 * len(words)
 
-    def _line(
-        self, kind: str, x1: float, y1: float, x2: float, y2: float, colour: str, more: str = ""
-    ) -> str:
-        ends = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
-        return f'<line class="{kind}" {ends} stroke="{colour}"{more}/>'
+    def _line(self, kind: str, x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
+        return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}"/>'
 
     def _text(self, x: float, y: float, words: str, anchor: str = "start") -> str:
         place = f'x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}"'

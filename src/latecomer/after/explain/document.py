@@ -146,13 +146,11 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "first_arrival_time": pa.array([event.first_arrival for event in events], TIMESTAMP),
     }
     for name in events[0].payload if events else ():
-        columns[stored_name(name, columns)] = pa.array([_cell(event.payload[name]) for event in events])
+        values = [event.payload[name] for event in events]
+        columns[stored_name(name, columns)] = pa.array(
+            [csv_text(json_value(value)) if isinstance(value, list | dict) else value for value in values]
+        )
     return pa.table(columns)
-
-
-def _cell(value: Any) -> Any:
-    """A list or a map as JSON text."""
-    return csv_text(json_value(value)) if isinstance(value, list | dict) else value
 
 
 def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:

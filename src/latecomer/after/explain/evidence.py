@@ -6,16 +6,18 @@ timeline. One whose batch is not on the timeline yet has not been judged, and is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.explain.derived import DerivedValues
 from latecomer.after.explain.fates import Event
+from latecomer.config.outputs import Output
+from latecomer.errors import LatecomerError
 from latecomer.model.durations import to_micros
+from latecomer.model.expressions import Expression, Failed, expression
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
 from latecomer.store.data_files import DataFile
@@ -34,6 +36,47 @@ ENVELOPE = (
     "event_id",
 )
 _DERIVED, _FAILED = "derived", "failed"
+Row = Mapping[str, Any]
+Made = tuple[Mapping[str, Any], frozenset[str]]
+"""The derived columns of an event, and those that cannot be computed for it."""
+Places = Mapping[tuple[int, str, int], Made]
+"""Batch, origin and position of an event → its derived columns."""
+Compute = Callable[[Store, Output, Sequence[str], Window], Places]
+"""Has Spark compute the derived columns of an output, for the events of an interval in some files of the log."""
+
+
+@dataclass(frozen=True)
+class DerivedValues:
+    """Computes the derived columns of an output."""
+
+    store: Store
+    output: Output
+    compute: Compute | None = None
+
+    def of(self, rows: Sequence[Row], paths: Sequence[str], interval: Window) -> list[Made]:
+        """The derived columns of rows of the log, which come from these files and this interval of event time."""
+        expressions = {
+            name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
+        }
+        if all(each.value is not None for each in expressions.values()):
+            return [self._computed(row, expressions) for row in rows]
+        if self.compute is None:
+            raise LatecomerError(
+                f"only Spark can compute {', '.join(expressions)}; ask with latecomer explain, or latecomer.explain"
+            )
+        known = self.compute(self.store, self.output, paths, interval) if rows else {}
+        return [known[row["batch"], row["origin"], row["position"]] for row in rows]
+
+    def _computed(self, row: Row, expressions: Mapping[str, Expression]) -> Made:
+        columns = {column: row[stored] for column, stored in self.store.layout.view.items()}
+        values: dict[str, Any] = dict.fromkeys(expressions)
+        failed = set()
+        for name, each in expressions.items():
+            try:
+                values[name] = each.computed(columns)
+            except Failed:
+                failed.add(name)
+        return values, frozenset(failed)
 
 
 class Evidence:
@@ -55,16 +98,13 @@ class Evidence:
     def events(self, interval: Window) -> list[Event]:
         """The logged events with an event time in this interval; an interval is read once."""
         if interval not in self._events:
-            self._events[interval] = self._logged(interval)
+            table = self.store.events
+            files = table.files()
+            wanted = _touching(files, interval)
+            self.files = len(files)
+            self.read |= {file.path for file in wanted}
+            self._events[interval] = marked_repeats(self.judgeable(self._rows(table, wanted, interval)))
         return self._events[interval]
-
-    def _logged(self, interval: Window) -> list[Event]:
-        table = self.store.events
-        files = table.files()
-        wanted = _touching(files, interval)
-        self.files = len(files)
-        self.read |= {file.path for file in wanted}
-        return marked_repeats(self.judgeable(self._rows(table, wanted, interval)))
 
     def duplicates(self, interval: Window) -> list[Event]:
         """The rows that were found to be duplicates; they met no watermark."""
@@ -78,9 +118,9 @@ class Evidence:
         schema, view = self.store.layout.schema, self.store.layout.view
         first = self.store.layout.first_arrival
         stored = list(dict.fromkeys([*ENVELOPE, first, *(view[column] for column in self.columns)]))
-        low, high = (_moment(at) for at in interval)
+        low, high = (pa.scalar(min(max(at, FIRST_MOMENT), END_OF_TIME), TIMESTAMP) for at in interval)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
-        names = self.derived.names
+        names = self.derived.output.columns
         for column, value in self.key.items():
             if column not in names:
                 chosen &= _is(view[column], value, schema.field(view[column]).type)
@@ -154,20 +194,8 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
 
 
 def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:
-    """The files that may have an event of this interval, also those without statistics."""
-    return [
-        file
-        for file in files
-        if file.minimum.get("event_time") is None
-        or (
-            to_micros(file.minimum["event_time"]) < interval.end
-            and interval.start <= to_micros(file.maximum["event_time"])
-        )
-    ]
-
-
-def _moment(micros: int) -> pa.Scalar:
-    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
+    """The files that may have an event of this interval."""
+    return [file for file in files if file.may_hold("event_time", *interval)]
 
 
 def _is(column: str, value: Any, kind: pa.DataType) -> pc.Expression:

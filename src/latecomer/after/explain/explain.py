@@ -16,8 +16,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from latecomer.after.explain.arrived import timeline
-from latecomer.after.explain.derived import Compute, DerivedValues
-from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.evidence import Compute, DerivedValues, Evidence
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import (
     ACCEPTED,
@@ -30,13 +29,12 @@ from latecomer.after.explain.fates import (
     judged_sessions,
 )
 from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import LifePane, Published, Rules, follow, standing
+from latecomer.after.explain.life import EVENTS, LifePane, Published, Rules, follow
 from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.explain.reasons import (
     as_set_aside,
     came_before,
     concerns,
-    counts_agree,
     reason_of,
     rebuilds_in_words,
 )
@@ -45,7 +43,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.log.known_ids import remembered_since
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration, to_micros
-from latecomer.model.panes import Op, Timing
+from latecomer.model.panes import Op, Timing, surviving
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Window
@@ -97,7 +95,6 @@ class _Case:
         self.notes: list[str] = []
         self.covered = True
         self._since: dict[int, int] = {}
-        """Batch → the moment since which it knew ids."""
         self.filters = Filters(self._periods, self.finder.book.layout.types, self._filed())
         derived = DerivedValues(self.store, self.output, compute)
         self.evidence = Evidence(self.store, place.key, self._columns(), derived)
@@ -106,10 +103,15 @@ class _Case:
         self._note_coverage()
         judged = self._judged()
         panes = self._panes()
-        published, unpublished = follow(panes, judged, self._rules, self._passes)
+        passes = self.filters.passes
+        published, unpublished = follow(panes, judged, self._rules, lambda each, at: passes(each.event, at))
         left_out = self._left_out(judged, [*(each for pane in published for each in pane.took), *unpublished])
         self._note_repairs(judged)
-        self._note_filters()
+        self.notes += (
+            f"where {where!r} can only be evaluated by Spark: the events are shown before the filter, and some of them "
+            "may not have passed it"
+            for where in self.filters.unknown
+        )
         self._note_checks(published)
         return Explanation(
             self.finder.name,
@@ -153,39 +155,42 @@ class _Case:
         rows = table.query(
             f"select * from t where {chosen} order by {publication_order(self.output)}"
         ).to_pylist()
-        batches = {row["batch"] for row in rows}
-        ends, times = self._batch_ends(batches), self._publications(batches)
+        if not rows:
+            return []
+        batches = [row["batch"] for row in rows]
+        first, last = min(batches), max(batches)
+        ends, times = (
+            self._batch_ends(first, last),
+            Publications(self.store).times(first, last, self.finder.name),
+        )
         return [self._pane(row, ends, times) for row in rows]
-
-    def _publications(self, batches: set[int]) -> dict[int, int]:
-        """When these batches were published."""
-        publications = Publications(self.store)
-        return publications.times(min(batches), max(batches), self.finder.name) if batches else {}
 
     def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int], times: Mapping[int, int]) -> LifePane:
         fired_at = _micros(row["fired_at"])
         return LifePane(
-            Window(to_micros(row["window_start"]), to_micros(row["window_end"])),
+            to_micros(row["window_start"]),
+            to_micros(row["window_end"]),
+            (),
             {name: row[name] for name in in_force(self._periods, row["batch"]).aggregates if name in row},
             row["sequence"],
             Timing(row["timing"]),
             Op(row["op"]),
             bool(row["is_last"]),
-            row["batch"],
-            times.get(row["batch"]),
-            ends.get(row["batch"], fired_at),
-            fired_at,
-            _micros(row["watermark"]),
-            row.get(PANE_EVENTS),
-            {measure: row.get(measure_column(measure)) for measure in self.store.measures()},
+            batch=row["batch"],
+            published_at=times.get(row["batch"]),
+            ended_at=ends.get(row["batch"], fired_at),
+            fired_at=fired_at,
+            watermark=_micros(row["watermark"]),
+            events=row.get(PANE_EVENTS),
+            measures={measure: row.get(measure_column(measure)) for measure in self.store.measures()},
         )
 
-    def _batch_ends(self, batches: set[int]) -> dict[int, int]:
+    def _batch_ends(self, first: int, last: int) -> dict[int, int]:
         """The arrival clock at the end of these batches."""
-        if not batches or not self.store.watermarks.exists:
+        if not self.store.watermarks.exists:
             return {}
         rows = self.store.watermarks.query(
-            f"select batch, max(at) as ended from t where batch between {min(batches)} and {max(batches)} "
+            f"select batch, max(at) as ended from t where batch between {first} and {last} "
             "and at is not null group by batch"
         )
         return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
@@ -194,7 +199,7 @@ class _Case:
         """The window; of a session, the one it has now. Where it has become several, the one that holds the moment."""
         if not self._session or not published:
             return self.place.window
-        windows = [pane.window for pane in standing(published)]
+        windows = [Window(*place[:2]) for place in surviving(each.pane for each in published)]
         holding = [window for window in windows if window.start <= self.moment < window.end]
         return (holding or windows or [published[-1].pane.window])[-1]
 
@@ -241,7 +246,8 @@ class _Case:
         """Compare with the side output, which has exactly the events of that fate. Where `where` needs Spark, the side
         output shows which events the filter kept; else both must agree."""
         aside = self._side_output()
-        unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
+        passes = self.filters.passes
+        unknown = {each.event.place for each in judged if passes(each.event, each.event.batch) is None}
         judged = [
             as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
             for each in judged
@@ -266,7 +272,8 @@ class _Case:
         for each in judged:
             if id(each) not in known and each.fate is not None:
                 fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
-                left_out[fate].append(self._with_reason(each))
+                reason = each.reason or reason_of(each, in_force(self._periods, each.event.batch))
+                left_out[fate].append(replace(each, reason=reason))
         left_out[Fate.DUPLICATE] = self._duplicates(judged)
         return left_out
 
@@ -322,6 +329,7 @@ class _Case:
         return earlier.batch == duplicate.batch or earlier.event_time >= self._known_since(duplicate.batch)
 
     def _known_since(self, batch: int) -> int:
+        """The moment since which a batch knew ids."""
         if batch not in self._since:
             outputs = [in_force(periods, batch) for periods in self._periods_of_all]
             self._since[batch] = remembered_since(self.finder.reader.timeline(batch - 1), outputs)
@@ -352,9 +360,6 @@ class _Case:
         if self._session and under.trigger.fires_within:
             within = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
         return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
-
-    def _passes(self, judged: Judged, batch: int) -> bool | None:
-        return self.filters.passes(judged.event, batch)
 
     def _columns(self) -> list[str]:
         """The source columns to read. A predicate may look at any of them."""
@@ -392,25 +397,14 @@ class _Case:
                 f"repair's doing; first_arrival_time is when they came at first, at most {took} after they happened"
             )
 
-    def _note_filters(self) -> None:
-        for where in self.filters.unknown:
-            self.notes.append(
-                f"where {where!r} can only be evaluated by Spark: the events are shown before the "
-                "filter, and some of them may not have passed it"
-            )
-
-    def _with_reason(self, judged: Judged) -> Judged:
-        if judged.reason is not None:
-            return judged
-        return replace(judged, reason=reason_of(judged, in_force(self._periods, judged.event.batch)))
-
     def _note_checks(self, published: Sequence[Published]) -> None:
         """Note where the log does not give what a pane says; and where it does although the filter is not known.
 
         If all events before the filter are as many as the pane has, they are the same events.
         """
         inserts = [each.check for each in published if each.pane.op is Op.INSERT]
-        if self.filters.state == NEEDS_SPARK and inserts and all(map(counts_agree, inserts)):
+        counts_agree = all(each.agrees and EVENTS in each.compared for each in inserts)
+        if self.filters.state == NEEDS_SPARK and inserts and counts_agree:
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
         for each in published:
             if each.check.agrees is False:

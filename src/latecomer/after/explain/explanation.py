@@ -67,10 +67,23 @@ class Explanation:
 
     def why(self, published: Published) -> str:
         """In a sentence, why a pane was published."""
-        if published.pane.timing is Timing.CORRECTION and published.pane.op is Op.INSERT:
-            rebuild = self.rebuilds.get(published.pane.batch, "a correction")
-            return f"{rebuild}: the number was computed anew"
-        return _why(published, self.under(published))
+        pane = published.pane
+        if pane.op is Op.RETRACT:
+            return f"sequence {pane.sequence} was taken back"
+        match pane.timing:
+            case Timing.EARLY:
+                return "the window was still open, and the early trigger was due"
+            case Timing.ON_TIME if pane.watermark == END_OF_TIME:
+                return "the input had ended"
+            case Timing.ON_TIME:
+                return f"the watermark had reached {written(pane.watermark)}: the window was over"
+            case Timing.LATE:
+                lateness = format_duration(self.under(published).allowed_lateness)
+                return f"events came after the window was over, within the allowed lateness of {lateness}"
+            case Timing.CLOSING:
+                return "nothing more can come for the window: its allowed lateness was over"
+            case Timing.CORRECTION:
+                return f"{self.rebuilds.get(pane.batch, 'a correction')}: the number was computed anew"
 
     def known_at(self, published: Published) -> int | None:
         """When a pane was known, by the clock of the explanation."""
@@ -107,23 +120,3 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return shown(self)
-
-
-def _why(published: Published, rules: Output) -> str:
-    pane = published.pane
-    if pane.op is Op.RETRACT:
-        return f"sequence {pane.sequence} was taken back"
-    match pane.timing:
-        case Timing.EARLY:
-            return "the window was still open, and the early trigger was due"
-        case Timing.ON_TIME if pane.watermark == END_OF_TIME:
-            return "the input had ended"
-        case Timing.ON_TIME:
-            return f"the watermark had reached {written(pane.watermark)}: the window was over"
-        case Timing.LATE:
-            lateness = format_duration(rules.allowed_lateness)
-            return f"events came after the window was over, within the allowed lateness of {lateness}"
-        case Timing.CLOSING:
-            return "nothing more can come for the window: its allowed lateness was over"
-        case Timing.CORRECTION:
-            return "the number was computed anew"

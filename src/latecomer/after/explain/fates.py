@@ -133,7 +133,8 @@ def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: Leave
         window = session_of(rules)
         span = window.span(event.event_time)
         touched = sorted(each for each in sessions if window.meet(each, span))
-        final = [each for each in touched if _final(each, event.watermark, rules)]
+        # To a final session nothing can be added any more.
+        final = [each for each in touched if event.watermark >= each.end + rules.settles_after]
         joined = Window(
             min(each.start for each in (span, *touched)), max(each.end for each in (span, *touched))
         )
@@ -168,8 +169,3 @@ def _judged(event: Event, window: Window, periods: Periods, leaves_out: LeavesOu
 
 def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
     return None if leaves_out is None else leaves_out(event, event.batch)
-
-
-def _final(session: Window, watermark: int, rules: Output) -> bool:
-    """Whether nothing can be added to this session any more."""
-    return watermark >= session.end + rules.settles_after

@@ -50,7 +50,14 @@ class Filters:
     def _passes_where(self, event: Event, where: str | None) -> bool | None:
         if where is None:
             return True
-        keeps = self._predicate(where)
+        if where not in self._known:
+            from latecomer.model.simple_predicates import NeedsSpark, predicate
+
+            try:
+                self._known[where] = predicate(where, self.types)
+            except NeedsSpark:
+                self._known[where] = None
+        keeps = self._known[where]
         if keeps is None:
             return None
         # It is needed for each pane and event.
@@ -73,13 +80,3 @@ class Filters:
     def state(self) -> str:
         """Whether every `where` that was needed could be evaluated."""
         return NEEDS_SPARK if self.unknown else FILTERED if self._known else UNFILTERED
-
-    def _predicate(self, where: str) -> Predicate | None:
-        if where not in self._known:
-            from latecomer.model.simple_predicates import NeedsSpark, predicate
-
-            try:
-                self._known[where] = predicate(where, self.types)
-            except NeedsSpark:
-                self._known[where] = None
-        return self._known[where]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from latecomer.after.explain.fates import Judged
+from latecomer.after.reading.lives import PublishedPane
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, Aggregate
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -26,25 +27,19 @@ EXACT = 100
 """More digits than any sum of decimals has; Python's default of 28 would round the sums of a store."""
 
 
-@dataclass(frozen=True)
-class LifePane:
+@dataclass(frozen=True, kw_only=True)
+class LifePane(PublishedPane):
     """A pane as it is stored. `events` and `measures` are the private counts behind its values."""
 
-    window: Window
-    values: Mapping[str, Any]
-    sequence: int
-    timing: Timing
-    op: Op
-    is_last: bool
-    batch: int
-    published_at: int | None
-    """When its batch was published, by the wall clock; None where that is not known."""
     ended_at: int | None
     """The arrival clock at the end of its batch."""
-    fired_at: int | None
     watermark: int | None
     events: int | None = None
     measures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.window_start, self.window_end)
 
 
 @dataclass(frozen=True)
@@ -102,13 +97,9 @@ class Rules:
         return {
             name: aggregate
             for name, aggregate in self.aggregates.items()
-            if aggregate.function in ADDITIVE and self._exact(aggregate)
+            if aggregate.function == "count"
+            or (aggregate.function in ADDITIVE and self.types[aggregate.column or ""] not in types.FLOATS)
         }
-
-    def _exact(self, aggregate: Aggregate) -> bool:
-        if aggregate.function == "count":
-            return True
-        return self.types[aggregate.column or ""] not in types.FLOATS
 
 
 Passes = Callable[[Judged, int], bool | None]
@@ -263,7 +254,8 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
         if in_pane is not None:
             expected[measure] = in_pane, total(stating, measure)
     for name, aggregate in rules.exact.items():
-        values = [_value(each, aggregate) for each in stating]
+        column = aggregate.column
+        values = [None if column is None else each.event.payload[column] for each in stating]
         # The values come last: they are what is published.
         expected[name] = pane.values[name], aggregate.of_nothing() if empty else aggregate.evaluate(values)
     if not expected:
@@ -282,21 +274,5 @@ def total(events: Iterable[Judged], measure: str) -> Any:
         return sum((each.event.payload[measure] or 0 for each in events), 0)
 
 
-def standing(panes: Sequence[Published]) -> list[LifePane]:
-    """The panes that stand: of each window the last one, unless it was taken back."""
-    last: dict[Window, LifePane] = {}
-    for published in panes:
-        pane = published.pane
-        if pane.op is Op.INSERT:
-            last[pane.window] = pane
-        elif pane.window in last and last[pane.window].sequence == pane.sequence:
-            del last[pane.window]
-    return list(last.values())
-
-
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-
-
-def _value(judged: Judged, aggregate: Aggregate) -> Any:
-    return None if aggregate.column is None else judged.event.payload[aggregate.column]

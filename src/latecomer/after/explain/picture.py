@@ -8,7 +8,7 @@ events as ticks, by when they arrived; and event time against arrival time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
@@ -55,18 +55,8 @@ def picture(explanation: Explanation) -> str:
     return "\n".join(_Drawing(explanation).lines()) + "\n"
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """An interval of values on an interval of paper."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.end - self.start), 1)
+_Scale = Callable[[float], float]
+"""Where a value is on paper."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +162,11 @@ class _Drawing:
         dots = self._dots(name)
         numbers = [float(dot.value) for each in dots.values() for dot in each if dot.value is not None]
         low, high = min([0.0, *numbers]), max([0.0, *numbers])
-        scale = _Scale(low, high if high > low else low + 1, top + _PANEL, top + 8)
+        height = (high if high > low else low + 1) - low
+
+        def scale(value: float) -> float:
+            return round(top + _PANEL + (value - low) / height * (8 - _PANEL), 1)
+
         most = int((self.left - 16) / LETTER)
         yield _text(self.left - 12, top + 20, shortened(name, most - 3), anchor="end", weight="600")
         yield _text(

@@ -119,13 +119,13 @@ class TimeAxis:
         fine = close and any(moment % UNITS["s"] for moment in moments)
         seconds = any(moment % UNITS["m"] for moment in moments)
         form = "%H:%M:%S.%f" if fine else "%H:%M:%S" if seconds else "%H:%M"
-        days = len(even) > 1 and all(_is_midnight(moment) for moment in moments)
+        days = len(even) > 1 and not any(to_local(at, current_zone()) % UNITS["d"] for at in moments)
         width = 70 if fine or days else 58 if seconds else 44
         # The ends first: they frame what is between them.
         order = sorted(moments, key=lambda moment: moment not in (moments[0], moments[-1]))
         kept: list[int] = []
+        room = max(width, 66) if len({on_the_wall(moment).date() for moment in moments}) > 1 else width
         for moment in order:
-            room = max(width, 66) if self._new_days(moments) else width
             if all(abs(self(moment) - self(other)) >= room for other in kept):
                 kept.append(moment)
         return list(self._written(sorted(kept), "" if days else form))
@@ -155,9 +155,6 @@ class TimeAxis:
         even = (to_utc(at, zone) for at in range(-(-first // step) * step, last + 1, step))
         return [at for at in even if low <= at <= high]
 
-    def _new_days(self, moments: Sequence[int]) -> bool:
-        return len({on_the_wall(moment).date() for moment in moments}) > 1
-
     def _written(self, moments: Sequence[int], form: str) -> Iterator[Tick]:
         last = ""
         for at in moments:
@@ -166,10 +163,6 @@ class TimeAxis:
             time = moment.strftime(form).removesuffix("000") if form else ""
             yield Tick(self(at), time, date if date != last else "")
             last = date
-
-
-def _is_midnight(moment: int) -> bool:
-    return to_local(moment, current_zone()) % UNITS["d"] == 0
 
 
 def _roughly(micros: int) -> str:

@@ -5,7 +5,7 @@ them. Where there is none, the error names the nearest.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ from latecomer.after.reading.asof import holds
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
@@ -60,12 +60,25 @@ class Finder:
         places = self._places([holds(moment_literal(at)), *conditions])
         keys = list(dict.fromkeys(place_key for _, place_key in places))
         if len(keys) > 1:
-            raise self._several_keys(at, keys)
+            shown = "; ".join(self._options(key) for key in keys[:FEW])
+            fix = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
+            raise self.reader.refused("key", f"the window has {len(keys)} keys", written(at), fix)
+        window, windows = self.output.window, {each for each, _ in places}
         if places:
             named = dict(zip(self.output.by, keys[0], strict=True))
-            return Place(self._one_window(at, [window for window, _ in places], named), named)
+            if window.merges:  # a session that grew
+                return Place(grown_from(windows, self.windows_of(named)), named)
+            return Place(self._one_of(windows, at), named)
         if set(key) == set(self.output.by):
-            return Place(self._by_time(at), self._values(key), published=False)
+            span = (
+                Window(at, at + 1) if isinstance(window, Session) else self._one_of(window.assign_all(at), at)
+            )
+            kinds = self.book.layout.published
+            values = {
+                column: None if (text := key[column]) is None else _value(text, kinds.field(column).type)
+                for column in self.output.by
+            }
+            return Place(span, values, published=False)
         raise self.nothing(at, key)
 
     def windows_of(self, key: Mapping[str, Any]) -> list[Window]:
@@ -85,43 +98,19 @@ class Finder:
         near = self._nearest(at, conditions) or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
         whose = f" for {_key_in_words(key)}" if key and self._nearest(at, conditions) else ""
-        return self._problem("window", f"no window{whose} holds this moment", written(at), fix)
+        return self.reader.refused("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
 
-    def _one_window(self, at: int, windows: Sequence[Window], key: Mapping[str, Any]) -> Window:
-        """The one window. Of overlapping windows it is the one that starts at the moment; sessions that grew are taken
-        together."""
-        several = sorted(set(windows))
-        if len(several) == 1 and not self.output.window.merges:
-            return several[0]
-        if self.output.window.merges:
-            return grown_from(several, self.windows_of(key))
+    def _one_of(self, windows: Iterable[Window], at: int) -> Window:
+        """The one window that holds a moment; of overlapping windows, the one that starts at it."""
+        several = sorted(windows)
         starting = [window for window in several if window.start == at]
-        if starting:
-            return starting[0]
-        raise self._several_windows(at, several)
-
-    def _by_time(self, at: int) -> Window:
-        """The window that an event at this moment would be in."""
-        window = self.output.window
-        if isinstance(window, Session):
-            return Window(at, at + 1)
-        several = list(window.assign_all(at))
-        starting = [each for each in several if each.start == at]
         if len(several) > 1 and not starting:
-            raise self._several_windows(at, several)
+            shown = "; ".join(map(in_words, several[: 2 * FEW]))
+            fix = f"name one by its start: {shown}" + ("; …" if len(several) > 2 * FEW else "")
+            raise self.reader.refused("window", f"{len(several)} windows hold this moment", written(at), fix)
         return (starting or several)[0]
-
-    def _several_windows(self, at: int, windows: Sequence[Window]) -> PipelineError:
-        shown = "; ".join(map(in_words, windows[: 2 * FEW]))
-        fix = f"name one by its start: {shown}" + ("; …" if len(windows) > 2 * FEW else "")
-        return self._problem("window", f"{len(windows)} windows hold this moment", written(at), fix)
-
-    def _several_keys(self, at: int, keys: Sequence[Key]) -> PipelineError:
-        shown = "; ".join(self._options(key) for key in keys[:FEW])
-        fix = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
-        return self._problem("key", f"the window has {len(keys)} keys", written(at), fix)
 
     def _unknown_key(self, key: Mapping[str, str | None], keys: Sequence[Key]) -> PipelineError:
         options = [self._options(each) for each in dict.fromkeys(keys)]
@@ -129,22 +118,12 @@ class Finder:
         near = difflib.get_close_matches(wanted, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
         fix = f"the nearest in this window{more}: {'; '.join(near)}"
-        return self._problem("key", "the window has no such key", _key_in_words(key), fix)
-
-    def _problem(self, field: str, message: str, value: object, fix: str) -> PipelineError:
-        return PipelineError([self.reader.of_pipeline(Problem(field, message, value, fix))])
+        return self.reader.refused("key", "the window has no such key", _key_in_words(key), fix)
 
     def _options(self, key: Key) -> str:
         return " ".join(
             _option(column, as_text(value)) for column, value in zip(self.output.by, key, strict=True)
         )
-
-    def _values(self, key: Mapping[str, str | None]) -> dict[str, Any]:
-        kinds = self.book.layout.published
-        return {
-            column: None if key[column] is None else _value(key[column] or "", kinds.field(column).type)
-            for column in self.output.by
-        }
 
     # Tables
 
@@ -172,7 +151,7 @@ class Finder:
         return sorted(sorted(windows, key=lambda window: (abs(window.start - at), window.start))[:FEW])
 
 
-def grown_from(chosen: Sequence[Window], windows: Iterable[Window]) -> Window:
+def grown_from(chosen: Collection[Window], windows: Iterable[Window]) -> Window:
     """The session that these windows belong to: all windows that overlap, directly or through others.
 
     >>> grown_from([Window(12, 20)], [Window(0, 10), Window(0, 20), Window(12, 20), Window(30, 40)])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from latecomer.after.explain.fates import ACCEPTED, Event, Judged
-from latecomer.after.explain.life import EVENTS, Check
 from latecomer.config.outputs import Output
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.verdicts import Fate, Verdict
@@ -57,10 +56,6 @@ def reason_of(judged: Judged, rules: Output) -> str:
         past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
         return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
     return "the side output has it"
-
-
-def counts_agree(check: Check) -> bool:
-    return check.agrees is True and EVENTS in check.compared
 
 
 def concerns(judged: Judged, window: Window) -> bool:

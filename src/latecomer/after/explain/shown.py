@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -93,7 +93,8 @@ def read_in_words(explanation: Explanation) -> str:
 
 def _standing(explanation: Explanation) -> str:
     if explanation.stands is not None:
-        return f"stands at {_values(explanation.stands)}"
+        values = (f"{name} {shown_value(value)}" for name, value in explanation.stands.items())
+        return f"stands at {', '.join(values)}"
     return "no number stands" if explanation.panes else "no number has been published"
 
 
@@ -137,7 +138,3 @@ def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
     rows = event_rows({(None, ""): events[:MOST_EVENTS]}).drop_columns(["pane", "fate"])
     empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
     yield from arrow_table(rows.drop_columns(empty), current_zone())
-
-
-def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {shown_value(value)}" for name, value in values.items())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -11,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.after.letters.texts import Place, Texts
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.config.registered import Avro
@@ -27,10 +28,13 @@ from latecomer.source.fixes import check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles
 from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
-from latecomer.store.layout import DEAD_LETTERS
+from latecomer.store.layout import DEAD_LETTERS, arrow_type
 from latecomer.store.repairs import FILED_AS, standing_letters
 from latecomer.store.store import Store
 
+Place = tuple[int, str, int]
+"""Batch, origin and position, as `latecomer dead-letters` shows them."""
+Texts = Mapping[Place, str]
 _OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that lack the whole record."""
@@ -63,15 +67,11 @@ class Choice:
 
     def check_on(self, spark: SparkSession) -> None:
         """Refuse expressions that Spark cannot evaluate."""
-        rows = spark.createDataFrame(
-            pa.table({name: pa.array([], _KINDS[kind]) for name, kind in COLUMNS.items()})
-        )
+        kinds = pa.schema([(name, arrow_type(kind)) for name, kind in COLUMNS.items()])
+        rows = spark.createDataFrame(kinds.empty_table())
         for option, written, kind in (("where", self.where, "boolean"), ("raw", self.raw, "string")):
             if written is not None:
                 check_on_spark(option, written, rows, kind)
-
-
-_KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,12 @@ def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folde
     """The chosen dead letters of a source. Spark reads them from a file in `folder`."""
     letters = standing_letters(store)
     if source:
-        letters = letters.filter(
-            pa.array([each == source for each in _sources_of(store, letters)], pa.bool_())
-        )
+        of_source = [each == source for each in _sources_of(store, letters)]
+        letters = letters.filter(pa.array(of_source, pa.bool_()))
     if choice.texts is not None:
         _require_known(store, choice.texts)
-        places = zip(*(letters[name].to_pylist() for name in ("batch", "origin", "position")), strict=True)
-        letters = letters.filter(pa.array([place in choice.texts for place in places], pa.bool_()))
+        corrected = [place in choice.texts for place in Picked(letters, ()).places]
+        letters = letters.filter(pa.array(corrected, pa.bool_()))
     texts: list[str | None] = [None] * letters.num_rows
     if letters.num_rows and (choice.where is not None or choice.raw is not None):
         kept, texts = _evaluated(choice, letters, spark, folder)
@@ -126,9 +125,9 @@ def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folde
     chosen = Picked(letters, texts)
     if choice.texts is None:
         return chosen
-    if (twice := _first_repeated(chosen.places)) is not None:
+    if twice := [place for place, count in Counter(chosen.places).items() if count > 1]:
         fix = "tell them apart with where: reason = …"
-        raise PipelineError([Problem("text", "names two dead letters in one place", twice, fix)])
+        raise PipelineError([Problem("text", "names two dead letters in one place", twice[0], fix)])
     return Picked(letters, [choice.texts[place] for place in chosen.places])
 
 
@@ -156,11 +155,6 @@ def _require_known(store: Store, texts: Texts) -> None:
             message = f"there is no dead letter of batch {batch} at position {position} of {origin}"
             fix = "name them as latecomer dead-letters FILE -f json prints them"
             raise PipelineError([Problem("text", message, None, fix)])
-
-
-def _first_repeated(places: Sequence[Place]) -> Place | None:
-    seen: set[Place] = set()
-    return next((place for place in places if place in seen or seen.add(place)), None)  # type: ignore[func-returns-value]
 
 
 @dataclass(frozen=True)
@@ -241,19 +235,18 @@ class _Forms:
         return header if isinstance(header, str) else Form("csv", header)
 
     def _header(self, origin: str) -> tuple[str, ...] | str:
-        if origin not in self.headers:
-            self.headers[origin] = self._read_header(origin)
-        return self.headers[origin]
-
-    def _read_header(self, origin: str) -> tuple[str, ...] | str:
+        if origin in self.headers:
+            return self.headers[origin]
         decoder = self.files.decoder if isinstance(self.files, FileSource) else None
         assert isinstance(decoder, CsvFiles)  # noqa: S101
+        self.headers[origin] = (
+            "the header of its file cannot be read any more; give a corrected text, as JSON"
+        )
         for path in dict.fromkeys((origin, unquote(origin))):
-            try:
-                return decoder.header(SourceFile(path, 0, 0))
-            except (SourceError, DamagedFile, OSError):
-                continue
-        return "the header of its file cannot be read any more; give a corrected text, as JSON"
+            with suppress(SourceError, DamagedFile, OSError):
+                self.headers[origin] = decoder.header(SourceFile(path, 0, 0))
+                break
+        return self.headers[origin]
 
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:

@@ -1,13 +1,14 @@
-"""The arguments of a replay of dead letters, from the command line or from Python."""
+"""The arguments of a replay of dead letters, from the command line or from Python. Corrected texts are JSON, one object
+for each letter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from latecomer.after.letters.choosing import Choice
-from latecomer.after.letters.texts import Texts, parsed_texts, texts_of
+from latecomer.after.letters.choosing import Choice, Place, Texts
 from latecomer.errors import PipelineError, Problem
 from latecomer.source.fixes import Fix
 
@@ -20,6 +21,10 @@ KEYS = {
     "text": "a file of corrected texts",
 }
 """The keys of a fix."""
+_TEXTS_FIX = (
+    "give objects with batch, origin and position, as latecomer dead-letters FILE -f json prints them, and the "
+    "corrected text in raw"
+)
 
 
 def asked_for(
@@ -57,8 +62,51 @@ def _texts(given: object, place: str) -> Texts:
             fix = "name a file of corrected texts"
             problem = Problem("text", f"cannot be read: {reason}", str(given), fix, place)
             raise PipelineError([problem]) from None
-        return parsed_texts(written, place)
+        return _parsed_texts(written, place)
     if isinstance(given, Sequence):
-        return texts_of(given, place)
+        return _texts_of(given, place)
     fix = "give a file of corrected texts, or a list of them"
     raise PipelineError([Problem("text", "has the wrong kind of value", given, fix, place)])
+
+
+def _parsed_texts(written: str, place: str) -> Texts:
+    """The texts in a file: a JSON array of objects, or an object a line."""
+    try:
+        if written.lstrip().startswith("["):
+            rows = json.loads(written)
+        else:
+            rows = [json.loads(line) for line in written.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise PipelineError([Problem("text", f"is not JSON: {error}", None, _TEXTS_FIX, place)]) from None
+    return _texts_of(rows, place)
+
+
+def _texts_of(rows: Iterable[Any], place: str) -> Texts:
+    """The texts by the dead letter that each belongs to."""
+    texts: dict[Place, str] = {}
+    for nth, row in enumerate(rows, start=1):
+        named = _named(row)
+        if named is None:
+            raise PipelineError(
+                [Problem(f"text {nth}", "does not name a dead letter", row, _TEXTS_FIX, place)]
+            )
+        letter, raw = named
+        if not raw.strip():
+            raise PipelineError([Problem(f"text {nth}", "is blank", raw, "leave the letter out", place)])
+        if letter in texts:
+            raise PipelineError(
+                [Problem(f"text {nth}", "is a second one for the same letter", row, "leave one out", place)]
+            )
+        texts[letter] = raw
+    return texts
+
+
+def _named(row: Any) -> tuple[Place, str] | None:
+    if not isinstance(row, Mapping):
+        return None
+    batch, origin, position, raw = (row.get(name) for name in ("batch", "origin", "position", "raw"))
+    if type(batch) is not int or type(position) is not int:
+        return None
+    if not isinstance(origin, str) or not isinstance(raw, str):
+        return None
+    return (batch, origin, position), raw

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,14 +41,14 @@ from latecomer.model.timeline import Timeline
 from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.decode.detail import Explainer
 from latecomer.source.fixes import Fix, empty_texts
-from latecomer.source.repaired import Form, RepairSlice
+from latecomer.source.repaired import RepairSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, log_file, scratch, write_table
-from latecomer.store.layout import REPAIRS
+from latecomer.store.layout import DEAD_LETTERS, REPAIRS
 from latecomer.store.lock import holder_of, require_writable
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
@@ -56,14 +56,7 @@ from latecomer.store.store import Store, open_store
 
 LOG = logging.getLogger(__name__)
 STILL_DEAD = pa.schema(
-    [
-        ("batch", pa.int64()),
-        ("origin", pa.string()),
-        ("position", pa.int64()),
-        ("reason", pa.string()),
-        ("detail", pa.string()),
-        ("raw", pa.string()),
-    ]
+    [DEAD_LETTERS.field(name) for name in ("batch", "origin", "position", "reason", "detail", "raw")]
 )
 
 
@@ -87,9 +80,6 @@ class ReplayedLetters:
     def problems(self) -> dict[str, int]:
         """Reason → how many stay dead letters for it."""
         return dict(Counter(self.still_dead["reason"].to_pylist()))
-
-
-NONE_PICKED = ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
 
 
 @explained("replaying dead letters")
@@ -117,7 +107,7 @@ def replay_letters(
         if problems := [*fix.mistakes(pipeline.views[source], store.columns.read_from(source))]:
             raise PipelineError(problems)
     if kept_repair(store.root) is None and not standing_letters(store).num_rows:
-        return NONE_PICKED
+        return ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
     with scratch("latecomer-letters-") as folder:
         if dry_run:
             session = _session(store, source, spark, choice, fix, place)
@@ -134,18 +124,13 @@ def replay_letters(
                 require_whole_log(engine, "replay of dead letters")
                 with _mistakes_in(place):
                     trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
-                return _taken_in(engine, reports, trial)
-
-
-def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> ReplayedLetters:
-    """Have the engine take in the result of the trial, if it changes anything."""
-    completed = next((report.batch for report in reports if report.kind == "repair"), None)
-    replayed = replace(trial.report(), completed=completed)
-    if trial.changes:
-        accept_repair(engine, trial.keep(engine.last + 1))
-        replayed = replace(replayed, batch=engine.last, entries=reports[-1].entries)
-    engine.finish()
-    return replayed
+                completed = next((report.batch for report in reports if report.kind == "repair"), None)
+                replayed = replace(trial.report(), completed=completed)
+                if trial.changes:
+                    accept_repair(engine, trial.keep(engine.last + 1))
+                    replayed = replace(replayed, batch=engine.last, entries=reports[-1].entries)
+                engine.finish()
+                return replayed
 
 
 def _session(
@@ -257,14 +242,27 @@ class _Trial:
         letters = write_table(rows, self.folder / "letters.parquet")
         slice_ = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
         forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
-        explain = _explainers(self.store, self.source, self.records.forms)
+        explainers = self._explainers()
         for number in forms:
             outcome[number] = None
         for row in self.log.tried(slice_, timeline).to_pylist():
             number, reason = row[NUMBER], row[REASON]
-            detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
+            form, raw, detail = forms[number], bytes(row[RAW]), row[MISFIT]
+            try:
+                detail = detail or explainers[form].detail(
+                    reason, raw.decode(), self.records.forms[form].header
+                )
+            except UnicodeDecodeError:
+                detail = explainers[form].undecodable(raw, "utf-8")
             outcome[number] = reason, detail
         return outcome
+
+    def _explainers(self) -> list[Explainer]:
+        """For each form, what explains why a record is dead."""
+        pipeline = self.store.pipeline.views[self.source]
+        read = self.store.columns.read_from(self.source)
+        columns = {pipeline.source_name(column): kind for column, kind in read.items()}
+        return [Explainer(pipeline, columns, form.kind == "json") for form in self.records.forms]
 
     def _rows(self, batch: int) -> pa.Table:
         """The outcome as rows of `repairs`."""
@@ -304,24 +302,3 @@ class _Trial:
             ]
             for number, row in enumerate(rows)
         }
-
-
-def _explainers(store: Store, source: str, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
-    """For each form, a function that explains why a record is dead."""
-    pipeline = store.pipeline.views[source]
-    read = store.columns.read_from(source)
-    columns = {pipeline.source_name(column): kind for column, kind in read.items()}
-
-    def of(form: Form) -> Callable[[str, bytes], str | None]:
-        explainer = Explainer(pipeline, columns, as_json=form.kind == "json")
-
-        def explain(reason: str, raw: bytes) -> str | None:
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError:
-                return explainer.undecodable(raw, "utf-8")
-            return explainer.detail(reason, text, form.header)
-
-        return explain
-
-    return [of(form) for form in forms]

@@ -102,9 +102,6 @@ class Drift:
         """When the first event that drifts arrived."""
         return min((each.first for each in self.by.values() if each.first is not None), default=None)
 
-    def tally(self, whose: Whose) -> Tally:
-        return self.by.setdefault(whose, Tally())
-
 
 def measure_drift(
     store: Store, migration: Migration, since: int | None = None, examples: int = 5, *, on_spark: bool = False
@@ -185,18 +182,18 @@ def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
         if kind is None:
             whole[who] += 1
             continue
-        drift.tally(who).add(kind, 1, arrivals[number], arrivals[number])
+        drift.by.setdefault(who, Tally()).add(kind, 1, arrivals[number], arrivals[number])
         drifting.append((number, kind, row))
     for who, count in whole.items():
-        drift.tally(who).add(None, count, 0, 0)
+        drift.by.setdefault(who, Tally()).add(None, count, 0, 0)
     if drifting and examples:
-        shown = [_example(part, number, kind, row, checks) for number, kind, row in drifting]
+        shown = [
+            Example(
+                kind,
+                **{name: values[number] for name, values in part.envelope.items()},
+                values={column: row[column] for column in checks.columns},
+                expected={column: each.of(row) for column, each in checks.expressions.items()},
+            )
+            for number, kind, row in drifting
+        ]
         drift.examples = sorted([*drift.examples, *shown], key=lambda each: each.place)[:examples]
-
-
-def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
-    envelope = {name: values[number] for name, values in part.envelope.items()}
-    expected = {column: each.of(row) for column, each in checks.expressions.items()}
-    return Example(
-        kind, **envelope, values={column: row[column] for column in checks.columns}, expected=expected
-    )

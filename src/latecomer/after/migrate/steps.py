@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
 from latecomer.schemas.avro import Schema, parse_schema
@@ -43,16 +44,12 @@ class _Current:
     migration: Migration
 
     def expanded(self) -> Definition:
-        latest = self._latest()
-        text = expanded_text(latest.text, self.migration, self.references(latest))
-        return replace(latest, text=text)
+        return self._with(expanded_text)
 
     def contracted(self) -> Definition:
-        latest = self._latest()
-        text = contracted_text(latest.text, self.migration, self.references(latest))
-        return replace(latest, text=text)
+        return self._with(contracted_text)
 
-    def _latest(self) -> Definition:
+    def _with(self, text_of: Callable[[str, Migration, Mapping[str, Schema]], str]) -> Definition:
         subject = self.migration.subject
         try:
             latest = self.client.version(subject).definition
@@ -66,7 +63,7 @@ class _Current:
             raise LatecomerError(
                 f"subject: {subject} has a schema of the type {latest.type}, and only Avro schemas can be migrated"
             )
-        return latest
+        return replace(latest, text=text_of(latest.text, self.migration, self.references(latest)))
 
     def references(self, definition: Definition) -> dict[str, Schema]:
         return {
@@ -115,15 +112,12 @@ def advance(client: Client, situation: Situation) -> State:
     situation = _with_rules(client, situation)
     phase = Phase.EXPAND if state.phase is None else state.phase.next
     current = _Current(client, migration)
-    schema = None
-    rules = None
+    schema = rules = None
     if phase is Phase.EXPAND:
         schema, rules = current.expanded(), Rules.of(migration)
     elif phase is Phase.CONTRACT:
         schema = current.contracted()
-    return client.change_migration(
-        migration.migration, replace(_change(situation, phase, schema), rules=rules)
-    )
+    return _changed(client, situation, phase, schema=schema, rules=rules)
 
 
 def roll_back(client: Client, situation: Situation) -> State:
@@ -133,7 +127,7 @@ def roll_back(client: Client, situation: Situation) -> State:
         raise LatecomerError(f"{migration.migration} has not begun, so there is nothing to roll back")
     if migration.subject != state.subject:
         raise NotYet(migration, state.phase, changed_definition(situation))
-    return client.change_migration(migration.migration, _change(situation, state.phase.previous))
+    return _changed(client, situation, state.phase.previous)
 
 
 def keep_measured(client: Client, situation: Situation, events: int, drifted: int) -> State:
@@ -141,23 +135,20 @@ def keep_measured(client: Client, situation: Situation, events: int, drifted: in
     if changed := changed_definition(situation):
         raise NotYet(situation.migration, situation.state.phase, changed)
     rules = Rules.of(situation.migration)
-    change = replace(_change(situation, situation.state.phase), measured=(events, drifted), rules=rules)
-    return client.change_migration(situation.migration.migration, change)
+    return _changed(client, situation, situation.state.phase, measured=(events, drifted), rules=rules)
 
 
 def _with_rules(client: Client, situation: Situation) -> Situation:
     """Tell the registry the soak times, the limit and the consumers of the file, if they have changed. It checks them
     by its own clock."""
-    migration, state = situation.migration, situation.state
-    rules = Rules.of(migration)
+    rules, state = Rules.of(situation.migration), situation.state
     if state.phase is None or (state.rules is not None and Rules.read(state.rules) == rules):
         return situation
-    change = replace(_change(situation, state.phase), rules=rules)
-    return replace(situation, state=client.change_migration(migration.migration, change))
+    return replace(situation, state=_changed(client, situation, state.phase, rules=rules))
 
 
-def _change(situation: Situation, phase: Phase | None, schema: Definition | None = None) -> Change:
-    migration = situation.migration
-    return Change(
-        situation.state.revision, migration.subject, migration.owner, phase, migration.identity, schema
-    )
+def _changed(client: Client, situation: Situation, phase: Phase | None, **what: Any) -> State:
+    """Change the migration in the registry, as it was looked at; `what` are further fields of the change."""
+    migration, revision = situation.migration, situation.state.revision
+    change = Change(revision, migration.subject, migration.owner, phase, migration.identity, **what)
+    return client.change_migration(migration.migration, change)

@@ -6,7 +6,8 @@ known are a `Loose` total. Nothing here needs Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -15,24 +16,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.asof import starts_between
 from latecomer.after.reading.met import reached_watermark
+from latecomer.after.reading.questions import Book
 from latecomer.after.reading.values import numbers, together
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
-from latecomer.config.outputs import Output
 from latecomer.log.measures import fields_of_letter, number_in_letter
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.failed import standing_failed
-from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.repairs import standing_letters
 from latecomer.store.sql import double_quoted, moment_literal, text_literal
-from latecomer.store.store import OutputTables, Store
+from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 Number = Decimal | float
@@ -70,23 +73,16 @@ class Span:
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows whose window is compared."""
-        starts = rows["window_start"]
         for bound, kept in ((self.since, pc.greater_equal), (self.until, pc.less)):
             if bound is not None:
-                moment = pa.scalar(to_micros(bound), pa.int64()).cast(TIMESTAMP)
-                rows = rows.filter(kept(starts, moment))
-                starts = rows["window_start"]
+                rows = rows.filter(kept(rows["window_start"], pa.scalar(to_micros(bound), TIMESTAMP)))
         return rows
 
     def sql(self) -> str:
         """The same as a condition for DataFusion."""
-        bounds = ((self.since, ">="), (self.until, "<"))
-        conditions = [
-            f"window_start {op} {moment_literal(to_micros(bound))}"
-            for bound, op in bounds
-            if bound is not None
-        ]
-        return " and ".join(conditions) or "true"
+        return starts_between(
+            *(None if bound is None else to_micros(bound) for bound in (self.since, self.until))
+        )
 
 
 @dataclass(frozen=True)
@@ -101,41 +97,24 @@ class Loose:
 
 @dataclass(frozen=True)
 class Accounts:
-    """The books of one output."""
+    """The accounts of one output."""
 
     store: Store
-    name: str
+    book: Book
     span: Span
-
-    @property
-    def output(self) -> Output:
-        return self.store.pipeline.outputs[self.name]
-
-    @property
-    def layout(self) -> PaneLayout:
-        return PaneLayout(self.output, self.store.layout)
-
-    @property
-    def tables(self) -> OutputTables:
-        return self.store.output_tables(self.name, self.layout.published)
-
-    @property
-    def place(self) -> list[str]:
-        return ["window_start", "window_end", *self.layout.keys]
 
     @property
     def additive(self) -> dict[str, Aggregate]:
         """The aggregates whose gaps can be added up and explained."""
-        return {
-            name: each for name, each in self.output.aggregates.items() if each.function in ("sum", "count")
-        }
+        aggregates = self.book.output.aggregates
+        return {name: each for name, each in aggregates.items() if each.function in ("sum", "count")}
 
     def side_output(self) -> pa.Table:
         """What the events of the side output would have added, for each window and key."""
-        late = self.tables.late
-        view = {column: double_quoted(name) for column, name in self.layout.late_columns.items()}
+        late, layout = self.book.tables.late, self.book.layout
+        view = {column: double_quoted(name) for column, name in layout.late_columns.items()}
         inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
-        keys = {key: view[key] for key in self.layout.keys}
+        keys = {key: view[key] for key in layout.keys}
         if not looks_for_repeats(self.store):
             return self._summed(late, keys, inputs)
         return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
@@ -146,7 +125,7 @@ class Accounts:
         They are in the states of `partials`. An early pane is among the results and in its state, so it is subtracted
         here. What a session has published and will take back is subtracted from its state.
         """
-        discards = self.output.accumulation is Accumulation.DISCARDING
+        discards = self.book.output.accumulation is Accumulation.DISCARDING
         reached = reached_watermark(self.store)
         is_open = "true" if reached is None else f"window_end > {moment_literal(reached)}"
         early_sql = f"timing = 'EARLY' and {is_open}"
@@ -155,29 +134,23 @@ class Accounts:
         inputs = {
             name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
         }
-        keys = {key: double_quoted(key) for key in self.layout.keys}
-        unpublished = self._summed(self.tables.partials, keys, inputs)
+        keys = {key: double_quoted(key) for key in self.book.layout.keys}
+        unpublished = self._summed(self.book.tables.partials, keys, inputs)
         # An early pane may be the last one of a window that has closed: then it is the result.
         early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
         if reached is not None:
             early = early.filter(pc.greater(early["window_end"].cast(TIMESTAMP).cast(pa.int64()), reached))
         if discards or not early.num_rows:
             return unpublished
-        published = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
-        subtracted = pa.table({**{name: early[name] for name in self.place}, **published})
-        both = {
-            name: together([unpublished[name], subtracted[name]], name)
-            if name in self.additive
-            else [unpublished[name], subtracted[name]]
-            for name in unpublished.schema.names
-        }
-        return pa.concat_tables(
-            [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
-        )
+        added, subtracted = ({name: rows[name] for name in self.book.place} for rows in (unpublished, early))
+        for name in self.additive:
+            published = pc.negate(numbers(early[name], name))
+            added[name], subtracted[name] = together([unpublished[name], published], name)
+        return pa.concat_tables([pa.table(added), pa.table(subtracted)])
 
     def dropped_in_ledger(self) -> Loose:
         """What was dropped, as far as the ledger shows it: in total over all windows, in the ledger's units."""
-        totals = self._ledger("dropped")
+        totals = self._dropped()
         pairs = totals.get(ASSIGNMENTS, Decimal(0))
         if not pairs:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
@@ -186,67 +159,71 @@ class Accounts:
             for name, each in self.additive.items():
                 if each.column is None:
                     amounts[name] = pairs
-                elif each.function == "sum" and not self.output.window.overlaps:
+                elif each.function == "sum" and not self.book.output.window.overlaps:
                     amounts[name] = totals.get(each.column)
         unknown = [name for name, amount in amounts.items() if amount is None]
         note = f"how much was dropped is not known for {', '.join(unknown)}; --against log shows it"
         return Loose(amounts, int(pairs), [note] if unknown else [])
 
     def any_dropped(self) -> bool:
-        return bool(self._ledger("dropped").get(ASSIGNMENTS))
+        return bool(self._dropped().get(ASSIGNMENTS))
 
-    def _ledger(self, fate: str) -> dict[str, Decimal]:
-        table = self.store.ledger
+    def _dropped(self) -> dict[str, Decimal]:
+        """What was dropped, in each of the ledger's units."""
+        table, output = self.store.ledger, text_literal(self.book.name)
         if not table.exists:
             return {}
         rows = table.query(
-            f"select unit, sum({fate}) as amount from t where output = {text_literal(self.name)} group by unit"
+            f"select unit, sum(dropped) as amount from t where output = {output} group by unit"
         )
         return {row["unit"]: row["amount"] for row in rows.to_pylist()}
 
     def dead_letters(self) -> Loose:
         """What dead letters would have added, read out of their raw text as far as it can be."""
-        tally, unplaced, unread = _Tally(self.additive), 0, dict.fromkeys(self.additive, 0)
-        pipeline = self.store.pipeline
-        views = pipeline.views
-        columns = ["raw", "event_time", "source_partition"]
-        of_source, failed = standing_letters(self.store), standing_failed(self.store, self.name, columns)
-        letters = pa.concat_tables([of_source.select(columns), failed])
-        for row in letters.to_pylist():
+        pipeline, additive = self.store.pipeline, self.additive
+        views, columns = pipeline.views, ["raw", "event_time", "source_partition"]
+        of_source = standing_letters(self.store).select(columns)
+        failed = standing_failed(self.store, self.book.name, columns)
+        amounts = dict.fromkeys(additive, Decimal(0))
+        assignments, unplaced, unread = 0, 0, Counter[str]()
+        for row in pa.concat_tables([of_source, failed]).to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:
                 unplaced += 1
-                continue
-            view = views[pipeline.source_of(row["source_partition"])]
-            for name in tally.add(row["raw"], windows, view):
-                unread[name] += 1
+            elif windows:
+                assignments += windows
+                view = views[pipeline.source_of(row["source_partition"])]
+                fields = fields_of_letter(row["raw"] or "")
+                for name, each in additive.items():
+                    amount = _added(fields, each, view)
+                    if amount is None:
+                        unread[name] += 1
+                    else:
+                        amounts[name] += amount * windows
         notes = []
         if unplaced:
-            have = "1 dead letter has" if unplaced == 1 else f"{unplaced} dead letters have"
-            notes.append(f"{have} no event time that tells the window: left out")
+            notes.append(f"{_letters_have(unplaced)} no event time that tells the window: left out")
         notes += [
-            f"{'1 dead letter has' if count == 1 else f'{count} dead letters have'} no "
-            f"{self.additive[name].column} that can be read: counted as none"
-            for name, count in unread.items()
-            if count
+            f"{_letters_have(unread[name])} no {each.column} that can be read: counted as none"
+            for name, each in additive.items()
+            if unread[name]
         ]
-        if tally.assignments and self.output.where is not None:
+        if assignments and self.book.output.where is not None:
             notes.append("`where` cannot be asked of dead letters: counted as if it kept each of them")
-        return Loose(tally.amounts, tally.assignments, [*notes, *self._removed()])
-
-    def _removed(self) -> Iterator[str]:
-        """Notes on what could explain a gap, but was removed by retention."""
-        for what, table, output in (
-            ("dead letters", DEAD_LETTERS, None),
-            ("side output", LATE, self.name),
-        ):
-            until = removed_until(self.store, table, output)
-            if until >= 0:
-                yield f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
+        removed = {
+            "dead letters": removed_until(self.store, DEAD_LETTERS),
+            "side output": removed_until(self.store, LATE, self.book.name),
+        }
+        notes += [
+            f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
+            for what, until in removed.items()
+            if until >= 0
+        ]
+        return Loose(amounts, assignments, notes)
 
     def _windows_of(self, event_time: datetime | None) -> int | None:
         """How many of the compared windows a dead letter belongs to; None where that is not known."""
-        window = self.output.window
+        window = self.book.output.window
         if event_time is not None:
             at = to_micros(event_time)
             if isinstance(window, Session):
@@ -267,7 +244,7 @@ class Accounts:
 
     def _wide(self, aggregate: Aggregate, column: str) -> str:
         """A number in a type in which a sum of many has room."""
-        kind = self.layout.types.get(aggregate.column or "", "bigint")
+        kind = self.book.layout.types.get(aggregate.column or "", "bigint")
         if aggregate.function == "count":
             kind = "bigint"
         if not types.is_exact(kind):
@@ -285,7 +262,7 @@ class Accounts:
         """The sum of each input for each window and key; `keys` and `inputs` map names to SQL."""
         schema = pa.schema(
             [
-                *(self.layout.published.field(name) for name in self.place),
+                *(self.book.layout.published.field(name) for name in self.book.place),
                 *((name, pa.decimal128(38, 0)) for name in inputs),
             ]
         )
@@ -301,36 +278,17 @@ class Accounts:
             f"group by {', '.join(groups)}",
             **others,
         )
-        placed = {name: rows[name].cast(schema.field(name).type) for name in self.place}
+        placed = {name: rows[name].cast(schema.field(name).type) for name in self.book.place}
         return pa.table({**placed, **{name: rows[name] for name in inputs}})
 
 
-class _Tally:
-    """Amounts read out of raw text, added up."""
-
-    def __init__(self, additive: Mapping[str, Aggregate]) -> None:
-        self.additive = additive
-        self.amounts = dict.fromkeys(additive, Decimal(0))
-        self.assignments = 0
-
-    def add(self, raw: str | None, windows: int, view: Pipeline) -> list[str]:
-        """Count a dead letter in so many windows. Returns the aggregates for which it could not be read. `view` is the
-        pipeline as seen by the source of the letter."""
-        if not windows:
-            return []
-        self.assignments += windows
-        fields, unread = fields_of_letter(raw or ""), []
-        for name, each in self.additive.items():
-            amount = _added(fields, each, view)
-            if amount is None:
-                unread.append(name)
-            else:
-                self.amounts[name] += amount * windows
-        return unread
+def _letters_have(count: int) -> str:
+    return f"{counted(count, 'dead letter')} {'has' if count == 1 else 'have'}"
 
 
 def _added(fields: Mapping[str, Any], aggregate: Aggregate, view: Pipeline) -> Decimal | None:
-    """What a row would have added; None where its text does not show it."""
+    """What a dead letter would have added; None where its text does not show it. `view` is the pipeline as seen by the
+    source of the letter."""
     if aggregate.column is None:
         return Decimal(1)
     if aggregate.function == "sum":

@@ -38,18 +38,13 @@ class Interval:
 def alignment_of(timeline: pa.Table) -> pa.Table:
     """One row for each partition that held the watermark back; the one that did so longest first."""
     by_partition: dict[str, list[Interval]] = {}
-    for interval in _intervals(_ticks(timeline)):
+    micros = {name: timeline[name].cast(pa.int64()) for name in ("at", "watermark", "unheld")}
+    ticks = pa.table({**micros, **{name: timeline[name] for name in ("held_by", "held_with")}}).to_pylist()
+    for interval in _intervals(ticks):
         by_partition.setdefault(interval.partition, []).append(interval)
     rows = [_of_partition(name, intervals) for name, intervals in by_partition.items()]
     rows.sort(key=lambda row: (-row["held_for"], row["partition"]))
     return pa.Table.from_pylist(rows, SCHEMA)
-
-
-def _ticks(timeline: pa.Table) -> list[dict[str, Any]]:
-    micros = {name: timeline[name].cast(pa.int64()) for name in ("at", "watermark", "unheld")}
-    names = {name: timeline[name] for name in ("held_by", "held_with")}
-    rows: list[dict[str, Any]] = pa.table({**micros, **names}).to_pylist()
-    return rows
 
 
 def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
@@ -57,13 +52,14 @@ def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
     ends = [after["at"] for _, after in pairwise(ticks)] + [tick["at"] for tick in ticks[-1:]]
     under_way: dict[str, Interval] = {}
     for tick, end in zip(ticks, ends, strict=True):
-        holders, behind = _holders(tick), _behind(tick)
+        holders, mark, furthest = _holders(tick), tick["watermark"], tick["unheld"]
+        behind = None if mark is None or furthest is None else furthest - mark
         for name in under_way.keys() - holders:
             yield under_way.pop(name)
         for name in holders:
             before = under_way.get(name, Interval(name, tick["at"], end, None))
-            furthest = max((each for each in (before.behind, behind) if each is not None), default=None)
-            under_way[name] = replace(before, until=end, behind=furthest)
+            most = max((each for each in (before.behind, behind) if each is not None), default=None)
+            under_way[name] = replace(before, until=end, behind=most)
     yield from under_way.values()
 
 
@@ -73,11 +69,6 @@ def _holders(tick: dict[str, Any]) -> set[str]:
     if furthest is None or (mark is not None and furthest <= mark):
         return set()
     return {tick["held_by"], *(tick["held_with"] or ())}
-
-
-def _behind(tick: dict[str, Any]) -> int | None:
-    known = tick["unheld"] is not None and tick["watermark"] is not None
-    return tick["unheld"] - tick["watermark"] if known else None
 
 
 def _of_partition(partition: str, intervals: Sequence[Interval]) -> dict[str, Any]:

@@ -58,11 +58,6 @@ def states_of(aggregate: Aggregate, groups: Sequence[Sequence[Event]], kind: str
     return {part: made[column] for part, column in _parts(state).items()}
 
 
-def state_of(aggregate: Aggregate, events: Sequence[Event], kind: str) -> dict[str, Any]:
-    """The state of some events."""
-    return {part: column[0].as_py() for part, column in states_of(aggregate, [events], kind).items()}
-
-
 def values_of(
     aggregate: Aggregate, groups: Sequence[Sequence[State]], kind: str, published: pa.DataType
 ) -> list[Any]:

@@ -5,11 +5,11 @@ The newest windows come first, some at a time: an output may have a great many.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.written_values import csv_text, json_value
 from latecomer.store.publication import publication_order
 from latecomer.store.publications import Publications
@@ -44,15 +44,10 @@ class Stage(StrEnum):
     """No number stands: all were taken back."""
 
 
-@dataclass(frozen=True)
-class PublishedPane:
-    """One pane of a window: its values, and when it was published."""
+@dataclass(frozen=True, kw_only=True)
+class PublishedPane(Pane):
+    """A pane, and when it was published."""
 
-    values: Mapping[str, Any]
-    sequence: int
-    timing: Timing
-    op: Op
-    is_last: bool
     batch: int
     published_at: int | None
     fired_at: int | None
@@ -148,25 +143,29 @@ def _by_place(reader: Reader, book: Book, rows: pa.Table, complete: int) -> list
         ranks[place] = row[_RANK]
         places.setdefault(place, []).append(
             PublishedPane(
+                to_micros(row["window_start"]),
+                to_micros(row["window_end"]),
+                place[2:],
                 {name: row[name] for name in book.layout.values},
                 row["sequence"],
                 Timing(row["timing"]),
                 Op(row["op"]),
                 bool(row["is_last"]),
-                row["batch"],
-                times.get(row["batch"]),
-                None if row["fired_at"] is None else to_micros(row["fired_at"]),
+                batch=row["batch"],
+                published_at=times.get(row["batch"]),
+                fired_at=None if row["fired_at"] is None else to_micros(row["fired_at"]),
             )
         )
     reached = reached_watermark(reader.store(), complete)
-    return [_life(book, place, places[place], reached) for place in sorted(places, key=ranks.__getitem__)]
+    return [_life(book, places[place], reached) for place in sorted(places, key=ranks.__getitem__)]
 
 
-def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane], reached: int | None) -> Life:
+def _life(book: Book, panes: Sequence[PublishedPane], reached: int | None) -> Life:
+    start, end, key = panes[0].place
     standing = standing_of(book.output, panes)
     timings = {each.timing for each in panes if each.op is Op.INSERT}
     # A window may close without a pane, where the last early one has published everything.
-    has_closed = reached is not None and to_micros(place[1]) <= reached
+    has_closed = reached is not None and end <= reached
     if standing is None:
         stage = Stage.WITHDRAWN
     elif timings <= {Timing.EARLY} and not has_closed:
@@ -176,42 +175,15 @@ def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane], re
     else:
         stage = Stage.CORRECTED if Timing.LATE in timings else Stage.PUBLISHED
     return Life(
-        to_micros(place[0]),
-        to_micros(place[1]),
-        _key(book, place[2:]),
-        stage,
-        standing,
-        panes,
-        any(each.is_last for each in panes),
+        start, end, _key(book, key), stage, standing, panes, final=any(each.is_last for each in panes)
     )
 
 
-class Stated(Protocol):
-    """What standing_of needs to know of a pane."""
-
-    @property
-    def op(self) -> Op: ...
-    @property
-    def sequence(self) -> int: ...
-    @property
-    def values(self) -> Mapping[str, Any]: ...
-
-
-def standing_of(output: Output, panes: Sequence[Stated]) -> Mapping[str, Any] | None:
-    """The number that stands after some panes of one window and key, by the rules of `model.panes`; None where none
-    does."""
-    retracted = {each.sequence for each in panes if each.op is Op.RETRACT}
-    inserts = [each for each in panes if each.op is Op.INSERT]
+def standing_of(output: Output, panes: Iterable[Pane]) -> Mapping[str, Any] | None:
+    """The number that stands after some panes of one window and key, in order of publication; None where none does."""
     if output.accumulation is Accumulation.DISCARDING:
-        kept = [each for each in inserts if each.sequence not in retracted]
-        if not kept:
-            return None
-        return {
-            name: aggregate.add_up([each.values[name] for each in kept])
-            for name, aggregate in output.aggregates.items()
-        }
-    last = max(inserts, key=lambda each: each.sequence, default=None)
-    return None if last is None or last.sequence in retracted else last.values
+        return next(iter(summed(panes, output.aggregates).values()), None)
+    return next((pane.values for pane in surviving(panes).values()), None)
 
 
 def _still_open(book: Book, chosen: str, most: int, notes: list[str]) -> list[Life]:

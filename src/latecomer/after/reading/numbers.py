@@ -154,9 +154,8 @@ def gaps_between(seen: Intervals) -> Gaps:
 
 def _earliest_from(seen: Intervals) -> Moments:
     """For each interval, when the first of its numbers or of larger ones of its producer arrived."""
-    ranked = np.lexsort(
-        (-seen.arrived, -seen.producer)
-    )  # from the last producer on, the latest arrival first
+    # From the last producer on, the latest arrival first.
+    ranked = np.lexsort((-seen.arrived, -seen.producer))
     rank = np.empty(len(seen), np.int64)
     rank[ranked] = np.arange(len(seen))
     return np.asarray(seen.arrived[ranked[np.maximum.accumulate(rank[::-1])]][::-1], np.int64)

@@ -128,7 +128,7 @@ class Reader(StoreReader):
         if known is None:
             message = "it is not known which batches had been published by then: an earlier version did not keep that"
             fix = "ask for a later moment, or by the arrival clock: as_of_arrival, on the command line --as-of-arrival"
-            raise PipelineError([self.of_pipeline(Problem("as_of", message, moment.isoformat(), fix))])
+            raise self.refused("as_of", message, moment.isoformat(), fix)
         return known
 
     def _by_clock(
@@ -151,12 +151,10 @@ class Reader(StoreReader):
         if moments and include_open:
             field, moment = moments[0]
             fix = f"ask for one of the two: {field}, or include_open"
-            problem = Problem(field, "open windows are known only as they are now", moment, fix)
-            raise PipelineError([self.of_pipeline(problem)])
+            raise self.refused(field, "open windows are known only as they are now", moment, fix)
         if len(moments) > 1:
-            fix = "ask for one of the two"
-            problem = Problem("as_of", "goes by another clock than as_of_arrival", moments[0][1], fix)
-            raise PipelineError([self.of_pipeline(problem)])
+            message, fix = "goes by another clock than as_of_arrival", "ask for one of the two"
+            raise self.refused("as_of", message, moments[0][1], fix)
 
     def choose(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -189,9 +187,8 @@ class Reader(StoreReader):
     def duplicates(self) -> pa.Table:
         """Every row whose id had come before, in the order in which they were read."""
         table = self.store().duplicates
-        return _public(
-            Question(table, "select * from t order by batch, origin, position", table.schema).answer()
-        )
+        rows = Question(table, "select * from t order by batch, origin, position", table.schema).answer()
+        return rows.select([name for name in rows.schema.names if not name.startswith(PRIVATE)])
 
     def dead_letters(self) -> pa.Table:
         """Every row that is no event, and why, in the order in which they were read; and every event that an output
@@ -252,9 +249,7 @@ class Reader(StoreReader):
         for field, column in (("producer", event.producer), ("producer_seq", event.producer_seq)):
             if column is None:
                 fix = "name the columns: event: {producer: client_id, producer_seq: number}, and run the pipeline"
-                raise PipelineError(
-                    [self.of_pipeline(Problem(f"event.{field}", "is needed to find gaps", None, fix))]
-                )
+                raise self.refused(f"event.{field}", "is needed to find gaps", None, fix)
         return sequence_gaps(self.store(), producer)
 
     def watermarks(self) -> pa.Table:
@@ -325,7 +320,3 @@ class Reader(StoreReader):
     def batches(self) -> int:
         """How many batches are complete."""
         return self.store().ledger.last_batch() + 1
-
-
-def _public(rows: pa.Table) -> pa.Table:
-    return rows.select([name for name in rows.schema.names if not name.startswith(PRIVATE)])

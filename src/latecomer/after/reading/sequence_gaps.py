@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from latecomer.after.reading.numbers import UNKNOWN, Gaps, Moments, Seen, Whole, gaps_between
 from latecomer.model.zoned import written
 from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
-from latecomer.store.layout import TIMESTAMP
+from latecomer.store.layout import DEAD_LETTERS as LETTERS
+from latecomer.store.layout import ENVELOPE, TIMESTAMP, arrow_type
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
@@ -39,21 +40,12 @@ GAPS = pa.schema(
 )
 _NUMBERED = pa.schema(
     [
-        ("producer", pa.string()),
-        ("producer_seq", pa.string()),
-        ("event_time", TIMESTAMP),
-        ("arrival_time", TIMESTAMP),
-        ("batch", pa.int64()),
+        (name, arrow_type(ENVELOPE[name]))
+        for name in ("producer", "producer_seq", "event_time", "arrival_time", "batch")
     ]
 )
 _LETTERS = pa.schema(
-    [
-        ("raw", pa.string()),
-        ("source_partition", pa.string()),
-        ("event_time", TIMESTAMP),
-        ("arrival_time", TIMESTAMP),
-        ("batch", pa.int64()),
-    ]
+    [LETTERS.field(name) for name in ("raw", "source_partition", "event_time", "arrival_time", "batch")]
 )
 _WHOLE = "^-?[0-9]{1,19}$"
 _AT_ONCE = 1024
@@ -75,7 +67,7 @@ def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
     # After the tables were read: what retention removes from here on has been seen.
     certain = _certain(gaps, store)
     counted.warn(bool(certain.any()))
-    return _as_table(gaps, certain, counted.names)
+    return _as_table(gaps, certain, list(counted.codes))
 
 
 class _Counted:
@@ -86,14 +78,10 @@ class _Counted:
         self.producer = producer
         self.seen = Seen()
         self._views = store.pipeline.views
-        self._codes: dict[str, int] = {}
+        self.codes: dict[str, int] = {}
+        """The number that stands for each producer."""
         self._unnumbered = 0
         self._unreadable = 0
-
-    @property
-    def names(self) -> list[str]:
-        """The producers, as they are numbered."""
-        return list(self._codes)
 
     def take_rows(self, table: Table, name: str, through: int) -> None:
         wanted = pc.field("batch") <= through
@@ -106,21 +94,16 @@ class _Counted:
         """As far as they can be read, dead letters name their producer and number."""
         for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
             letters = rows.select(["raw", "source_partition"]).to_pylist()
-            numbers = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
-            self._unreadable += numbers.count(None)
-            kept = [nth for nth, each in enumerate(numbers) if each and self.producer in (None, each[0])]
-            named = [each for each in (numbers[nth] for nth in kept) if each]
-            times = rows.select(["event_time", "arrival_time"]).take(pa.array(kept, pa.int64()))
-            self._take(
-                pa.record_batch(
-                    {
-                        "producer": pa.array([each[0] for each in named], pa.string()),
-                        "producer_seq": pa.array([each[1] for each in named], pa.string()),
-                        "event_time": times.column("event_time"),
-                        "arrival_time": times.column("arrival_time"),
-                    }
-                )
-            )
+            named = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
+            self._unreadable += named.count(None)
+            kept = [each is not None and self.producer in (None, each[0]) for each in named]
+            columns = {
+                "producer": pa.array([each and each[0] for each in named], pa.string()),
+                "producer_seq": pa.array([each and each[1] for each in named], pa.string()),
+                "event_time": rows.column("event_time"),
+                "arrival_time": rows.column("arrival_time"),
+            }
+            self._take(pa.record_batch(columns).filter(pa.array(kept, pa.bool_())))
 
     def _written_in(self, raw: str | None, partition: str | None) -> tuple[str, str] | None:
         """Producer and number of a dead letter; None where it does not name them."""
@@ -147,23 +130,16 @@ class _Counted:
         kept = kept.filter(pa.array(fits))
         self._unnumbered += rows.num_rows - kept.num_rows
         if kept.num_rows:
-            self.seen.add(
-                self._coded(kept.column("producer")),
-                numbers,
-                _micros(kept.column("event_time")),
-                _micros(kept.column("arrival_time")),
-            )
-
-    def _coded(self, producers: pa.Array) -> Whole:
-        """The number that stands for each producer."""
-        encoded = producers.dictionary_encode()
-        codes = [self._codes.setdefault(name, len(self._codes)) for name in encoded.dictionary.to_pylist()]
-        return np.asarray(np.array(codes, np.int64)[encoded.indices.to_numpy()], np.int64)
+            encoded = kept.column("producer").dictionary_encode()
+            codes = [self.codes.setdefault(name, len(self.codes)) for name in encoded.dictionary.to_pylist()]
+            producers = np.array(codes, np.int64)[encoded.indices.to_numpy()]
+            times = (_micros(kept.column(name)) for name in ("event_time", "arrival_time"))
+            self.seen.add(producers, numbers, *times)
 
     def warn(self, any_gap: bool) -> None:
         """Warn of what the answer leaves out."""
         event = self.store.pipeline.event
-        if self.producer is not None and not self._codes:
+        if self.producer is not None and not self.codes:
             LOG.warning("no number of a producer %s was seen; is it written as in the log?", self.producer)
         if self._unnumbered:
             LOG.warning(
@@ -243,18 +219,13 @@ def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _as_table(gaps: Gaps, shown: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
-    moments = (
-        gaps.happened_before,
-        gaps.happened_after,
-        gaps.arrived_before,
-        gaps.arrived_after,
-        gaps.since,
-    )
+    around = [gaps.happened_before, gaps.happened_after, gaps.arrived_before, gaps.arrived_after]
+    moments = (each[shown] for each in [*around, gaps.since])
     columns = [
         pa.array(names, pa.string()).take(pa.array(gaps.producer[shown])),
         pa.array(gaps.first[shown]),
         pa.array(gaps.last[shown]),
         pa.array(gaps.missing[shown]),
-        *(pa.array(each[shown], pa.int64(), mask=each[shown] == UNKNOWN).cast(TIMESTAMP) for each in moments),
+        *(pa.array(each, pa.int64(), mask=each == UNKNOWN).cast(TIMESTAMP) for each in moments),
     ]
     return pa.table(columns, schema=GAPS).sort_by([("producer", "ascending"), ("first", "ascending")])

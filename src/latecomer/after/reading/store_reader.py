@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -81,15 +80,13 @@ class StoreReader:
         try:
             return f"{double_quoted(column)} = {literal(text, book.layout.published.field(column).type)}"
         except (ValueError, pa.ArrowException):
-            problem = Problem(
-                f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
-            )
-            raise PipelineError([self.of_pipeline(problem)]) from None
+            fix = "write it as the results show it"
+            raise self.refused(f"key {column}", f"is not of type {kind}", text, fix) from None
 
     def unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
         """The error for a name that is none of the known ones."""
-        return PipelineError([self.of_pipeline(Problem(field, message, value, did_you_mean(value, known)))])
+        return self.refused(field, message, value, did_you_mean(value, known))
 
-    def of_pipeline(self, problem: Problem) -> Problem:
-        """A problem that names the pipeline as its place."""
-        return replace(problem, file=f"pipeline {self.pipeline.name}")
+    def refused(self, field: str, message: str, value: object, fix: str) -> PipelineError:
+        """The error for a wrong argument; it names the pipeline as its place."""
+        return PipelineError([Problem(field, message, value, fix, f"pipeline {self.pipeline.name}")])

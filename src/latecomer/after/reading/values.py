@@ -69,7 +69,7 @@ def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC
     if pa.types.is_timestamp(kind):
         return moments(column, name, zone)
     try:
-        return (numbers(column, name) if _is_number(kind) else column).cast(kind)
+        return (numbers(column, name) if is_number(kind) else column).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fix = f"give it as {kind}, or map another column to it"
         raise refused(f"column {name}", f"cannot be read as {kind}", _example(column), fix) from None
@@ -166,7 +166,7 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 

@@ -16,16 +16,17 @@ import pyarrow.compute as pc
 
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
-from latecomer.after.rebuild.sessions import chosen_sessions
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
-from latecomer.model.verdicts import Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.merging import last_of, numbers, places_of
 from latecomer.windowing.judge import Flags
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.session_judge import session_of
+from latecomer.windowing.sessions import Places, key_codes, numbered
 
 Rows = npt.NDArray[np.int64]
 
@@ -146,7 +147,7 @@ class _Beside:
             return self.range_.windows.closed(numbers(places, START), numbers(places, END))
         nth = np.flatnonzero(present)
         chosen = np.zeros(len(present), bool)
-        chosen[nth] = chosen_sessions(self.range_, self._places(nth))
+        chosen[nth] = _chosen_sessions(self.range_, self._places(nth))
         return chosen
 
     def _places(self, nth: Rows) -> pa.Table:
@@ -232,6 +233,19 @@ class _Beside:
         changed = pa.repeat(pa.scalar(CHANGED, pa.string()), emptied.num_rows)
         emptied = emptied.set_column(emptied.schema.get_field_index(CHANGE), CHANGE, changed)
         return pa.concat_tables([kept, emptied])
+
+
+def _chosen_sessions(range_: Range, rows: pa.Table) -> Flags:
+    """Whether each session, with all that it touches, has closed and reaches into the range."""
+    window = session_of(range_.logic.output)
+    places = Places.of_merged(rows, list(range_.logic.layout.keys))
+    (codes,) = key_codes([places])
+    sessions = numbered(codes, places.start, places.end, window)
+    within = np.zeros(len(sessions.starts), bool)
+    within[sessions.session[(places.start < range_.until) & (places.end > range_.since)]] = True
+    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
+    closed = (sessions.ends <= range_.watermark) & (sessions.starts >= range_.whole + gap)
+    return np.asarray((within & closed)[sessions.session], bool)
 
 
 def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:

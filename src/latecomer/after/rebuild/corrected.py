@@ -5,18 +5,16 @@ Batch, moment and watermark are filled in when the panes are published.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.rebuild.columns import AFTER, PRIOR, SEQUENCE
-from latecomer.after.rebuild.rebuilt import Range, counters
+from latecomer.after.rebuild.rebuilt import Range, counters, place_names, stated_kinds
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files
-from latecomer.store.layout import TIMESTAMP, arrow_type
-from latecomer.windowing.columns import END, START
+from latecomer.windowing.firing.merging import constant, timing_and_op
 
 
 def parts(folder: Location) -> Iterator[pa.Table]:
@@ -46,19 +44,11 @@ def field_of(rows: pa.Table, side: str, name: str) -> pa.ChunkedArray:
 def _inserts(range_: Range, part: pa.Table) -> pa.Table:
     logic = range_.logic
     rows = part.filter(pc.is_valid(part[AFTER]))
-    zero = {name: arrow_type(logic.merger.state_columns[name]) for name in counters(logic)}
-    columns: dict[str, Any] = {
-        "window_start": rows[START].cast(TIMESTAMP),
-        "window_end": rows[END].cast(TIMESTAMP),
-        **{key: rows[key] for key in logic.layout.keys},
-        "sequence": pc.fill_null(rows[SEQUENCE], 0),
-        **_firing(rows.num_rows, Op.INSERT),
-    }
-    for name in (*logic.layout.values, *logic.merger.state_columns):
-        columns[name] = (
-            pa.array([0] * rows.num_rows).cast(zero[name]) if name in zero else field_of(rows, AFTER, name)
-        )
-    return _fitted(columns, logic.merger.schema)
+    stated = {name: field_of(rows, AFTER, name) for name in stated_kinds(logic)}
+    zero = {name: constant(0, rows.num_rows) for name in counters(logic)}
+    firing = {"sequence": pc.fill_null(rows[SEQUENCE], 0), **_firing(rows.num_rows, Op.INSERT)}
+    merged = pa.table({**{name: rows[name] for name in place_names(logic)}, **stated, **zero})
+    return logic.merger.published(merged, firing)
 
 
 def _retracts(range_: Range, part: pa.Table) -> pa.Table:
@@ -68,28 +58,17 @@ def _retracts(range_: Range, part: pa.Table) -> pa.Table:
     if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
         taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
     prior = pc.list_flatten(part.filter(taken_back)[PRIOR])
-    columns = {name: pc.struct_field(prior, name) for name in logic.merger.schema.names}
-    return _fitted({**columns, **_firing(len(prior), Op.RETRACT)}, logic.merger.schema)
-
-
-def _firing(rows: int, op: Op) -> dict[str, Any]:
-    return {
-        "timing": [Timing.CORRECTION.value] * rows,
-        "op": [op.value] * rows,
-        "is_last": [False] * rows,
-        "batch": [None] * rows,
-        "fired_at": [None] * rows,
-        "watermark": [None] * rows,
+    schema, firing = logic.merger.schema, _firing(len(prior), Op.RETRACT)
+    columns = {
+        name: firing[name] if name in firing else pc.struct_field(prior, name) for name in schema.names
     }
+    return pa.table(columns).cast(schema)
 
 
-def _fitted(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """The columns in the order and types of panes; lists get their type here."""
-    return pa.table(
-        {
-            field.name: pa.array(columns[field.name], field.type)
-            if isinstance(columns[field.name], list)
-            else columns[field.name].cast(field.type)
-            for field in schema
-        }
-    )
+def _firing(rows: int, op: Op) -> dict[str, pa.Array]:
+    unknown = {name: constant(None, rows) for name in ("batch", "fired_at", "watermark")}
+    return {
+        **timing_and_op(Timing.CORRECTION, op, rows),
+        "is_last": pa.repeat(pa.scalar(False), rows),
+        **unknown,
+    }

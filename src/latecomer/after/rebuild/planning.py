@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -72,34 +72,24 @@ def planned(
     progress = Watched(sum(file.rows for file in read), watch)
     with stopping_in_words(logic.name, logic.layout):
         changes = draft / "changes"
-        result = _computed(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
-        write_table(result.changes, changes / "changes.parquet")
-        if result.open is not None:
-            write_table(result.open, draft / "partials" / "open.parquet")
+        windows = _compute(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
         write_panes(range_, changes, draft / "panes")
-        record = _recorded(range_, changes, read, definition, draft, result.windows)
+        record = _recorded(range_, changes, read, definition, draft, windows)
     progress.report(1.0)
     remove_all(changes)
     return rebuilds.keep(draft, replace(record, seconds=round(time.monotonic() - began, 3)))
 
 
-@dataclass(frozen=True)
-class _Computed:
-    changes: pa.Table
-    open: pa.Table | None
-    """The windows still open, where the definition of the output changes."""
-    windows: int
-    """How many windows were computed."""
-
-
-def _computed(
+def _compute(
     range_: Range,
     log: EventLog,
     read: Sequence[DataFile],
     published: Sequence[DataFile],
     progress: Watched,
     draft: Location,
-) -> _Computed:
+) -> int:
+    """Write what changes, and the windows still open, where the definition of the output changes. Returns how many
+    windows were computed."""
     logic = range_.logic
     merger, store = logic.merger, logic.store
     events = events_of(range_, log, read)
@@ -107,9 +97,10 @@ def _computed(
     with by_spark(events, [logic.output], store.layout, logic.runner, store.root) as seen:
         truth = computed(range_, seen, draft / FAILED)
     panes = published_panes(range_, published)
-    still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
-    windows = truth.group_by([START, END]).aggregate([]).num_rows
-    return _Computed(differences(range_, truth, panes, merger), still_open, windows)
+    write_table(differences(range_, truth, panes, merger), draft / "changes" / "changes.parquet")
+    if range_.redefined:
+        write_table(open_states(range_, truth, panes, merger), draft / "partials" / "open.parquet")
+    return int(truth.group_by([START, END]).aggregate([]).num_rows)
 
 
 def require_range(store: Store, output: str, since: int) -> None:
@@ -145,8 +136,12 @@ def _recorded(
         if range_.redefined:
             for unit, difference in _open_difference(range_, draft).items():
                 taken_in[unit] += difference
+    # Amounts are whole, or have the digits of the measure's column.
+    kinds = {unit: logic.merger.measures.get(unit, "bigint") for unit in columns}
+    amount_types = {unit: pa.decimal128(38, types.scale_of(kind)) for unit, kind in kinds.items()}
     gap = logic.output.window.grows_by
-    low, high = figures.bounds or (range_.since, range_.since)
+    low = min((start for start, _ in figures.windows), default=range_.since)
+    high = max((end for _, end in figures.windows), default=range_.since)
     return Record(
         logic.name,
         range_.since,
@@ -156,7 +151,7 @@ def _recorded(
         low - gap,
         high,
         definition,
-        {unit: json_value(amount, _amount_type(logic, unit)) for unit, amount in taken_in.items()},
+        {unit: json_value(amount, amount_types[unit]) for unit, amount in taken_in.items()},
         {**figures.counts, "computed": windows, **files},
         {
             name: (
@@ -165,7 +160,7 @@ def _recorded(
             )
             for name in figures.additive
         },
-        tuple(figures.largest()),
+        tuple(shown for *_, shown in figures.most),
         int(time.time() * 1_000_000),
     )
 
@@ -191,13 +186,6 @@ class _Figures:
     @property
     def counts(self) -> dict[str, int]:
         return {**self.kinds, "windows": len(self.windows), "keys": len(self.keys)}
-
-    @property
-    def bounds(self) -> tuple[int, int] | None:
-        """From where to where windows change."""
-        if not self.windows:
-            return None
-        return min(start for start, _ in self.windows), max(end for _, end in self.windows)
 
     def add(self, part: pa.Table) -> None:
         for kind in self.kinds:
@@ -244,9 +232,6 @@ class _Figures:
             value = float(value) if pa.types.is_floating(kind) else int(value)
         return json_value(value, kind)
 
-    def largest(self) -> Iterator[dict[str, Any]]:
-        yield from (shown for *_, shown in self.most)
-
 
 def _total(column: pa.ChunkedArray) -> Decimal | None:
     if pa.types.is_floating(column.type):
@@ -256,11 +241,6 @@ def _total(column: pa.ChunkedArray) -> Decimal | None:
     # In the widest type: no sum outgrows it, and none is rounded.
     total: Decimal | None = pc.sum(exact.cast(pa.decimal256(76, exact.type.scale))).as_py()
     return total
-
-
-def _amount_type(logic: OutputLogic, unit: str) -> pa.DataType:
-    """The type of an amount in this unit: whole, or with the digits of the measure's column."""
-    return pa.decimal128(38, types.scale_of(logic.merger.measures.get(unit, "bigint")))
 
 
 def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:

@@ -47,7 +47,13 @@ def range_asked(
     if last is not None and is_range:
         raise refused(names.last, "is a range of its own", f"leave {names.since} and {names.until} out")
     if last is not None:
-        return last_windows(pipeline, name, _length(last, names, refused))
+        try:
+            length = parse_duration(last)
+        except (TypeError, ValueError):
+            raise refused(names.last, "is not a duration", DURATION_FIX) from None
+        if length <= 0:
+            raise refused(names.last, "is no time at all", DURATION_FIX)
+        return last_windows(pipeline, name, length)
     if not is_range:
         raise refused(names.since, "is missing", f"name the windows: {names.example}")
     return _micros(since), _micros(until)
@@ -55,16 +61,6 @@ def range_asked(
 
 def _micros(moment: datetime | None) -> int | None:
     return None if moment is None else to_micros(moment)
-
-
-def _length(last: object, names: RangeNames, refused: Refused) -> int:
-    try:
-        length = parse_duration(last)
-    except (TypeError, ValueError):
-        raise refused(names.last, "is not a duration", DURATION_FIX) from None
-    if length <= 0:
-        raise refused(names.last, "is no time at all", DURATION_FIX)
-    return length
 
 
 def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:
@@ -116,5 +112,4 @@ def _least(table: Table, column: str, arrived: int) -> int | None:
     if not table.exists:
         return None
     rows = table.query(f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}")
-    least = rows["m"][0].as_py()
-    return None if least is None else to_micros(least)
+    return _micros(rows["m"][0].as_py())

@@ -81,11 +81,12 @@ def plan(
     The plan is kept in the store, where that can be written.
     """
     store = opened_to_rebuild(pipeline, output)
-    require_range(store, output, _first(since))
+    range_ = _range(since, until)
+    require_range(store, output, range_[0])
     runner = _runner(pipeline, store, spark)
     with scratch("latecomer-plan-") as folder:
         home = store.root if is_writable(store.root) else folder
-        return _Planner(runner, store, output, watch, home).plan(_first(since), _end(until))
+        return _Planner(runner, store, output, watch, home).plan(*range_)
 
 
 @explained("the rebuild")
@@ -105,11 +106,11 @@ def apply(
     """
     store = opened_to_rebuild(pipeline, output)
     require_writable(store.root)
+    range_ = _range(since, until)
     if plan_id is None:
-        require_range(store, output, _first(since))
+        require_range(store, output, range_[0])
     runner = _runner(pipeline, store, spark)
     planner = _Planner(runner, store, output, watch)
-    range_ = _first(since), _end(until)
     rebuild = planner.of_range(*range_) if plan_id is None else planner.named(plan_id)
     for _ in range(ATTEMPTS):
         applied = _published(runner, planner, rebuild)
@@ -128,12 +129,8 @@ def apply(
     )
 
 
-def _first(since: int | None) -> int:
-    return BEGIN_OF_TIME if since is None else since
-
-
-def _end(until: int | None) -> int:
-    return END_OF_TIME if until is None else until
+def _range(since: int | None, until: int | None) -> tuple[int, int]:
+    return BEGIN_OF_TIME if since is None else since, END_OF_TIME if until is None else until
 
 
 def opened_to_rebuild(pipeline: Pipeline, output: str) -> Store:
@@ -279,11 +276,11 @@ class _Planner:
 
 def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     """Have a plan published; None where later batches have changed its windows."""
+    store = planner.store
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
         rebuild.remove()
-        _finish_interrupted(runner, planner.store)
+        _finish_interrupted(runner, store)
         return Applied(rebuild, None, False)
-    store = planner.store
     if rebuild.batch is not None and _complete(store, rebuild.batch):
         _finish_interrupted(runner, store)
         return Applied(rebuild, rebuild.batch, False, before=True)

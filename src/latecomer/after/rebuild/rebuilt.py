@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged, LogSplit
-from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -32,6 +30,7 @@ from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.empty import zero_sums
 from latecomer.windowing.firing.merging import constant, last_of, places_of
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced
 
@@ -87,19 +86,18 @@ class Range:
             file
             for file in log
             if file.minimum["batch"] <= self.through
-            and any(_meets(file, "event_time", span) for span in self.spans)
+            and any(file.may_hold("event_time", *span) for span in self.spans)
         ]
 
     def panes(self, files: Sequence[DataFile]) -> list[DataFile]:
         """The files that may have panes of these windows."""
         if self.session:
             return list(files)
-        window = (self.since, min(self.until, END_OF_TIME))
         return [
             file
             for file in files
-            if _meets(file, "window_start", window)
-            or (self.redefined and _meets(file, "window_end", (self.final + 1, END_OF_TIME + 1)))
+            if file.may_hold("window_start", self.since, min(self.until, END_OF_TIME))
+            or (self.redefined and file.may_hold("window_end", self.final + 1, None))
         ]
 
     def holds_event(self) -> pc.Expression:
@@ -112,7 +110,7 @@ class Range:
         if self.session:
             return pc.scalar(True)
         wanted = _between("window_start", self.since, self.until)
-        return wanted | _after("window_end", self.final) if self.redefined else wanted
+        return wanted | _between("window_end", self.final + 1, END_OF_TIME) if self.redefined else wanted
 
 
 def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
@@ -128,8 +126,8 @@ def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
     names = (*logic.layout.keys, *logic.layout.values, *logic.merger.state_columns)
     kinds = {START: pa.int64(), END: pa.int64()}
     kinds |= {name: logic.merger.schema.field(name).type for name in names}
-    if range_.session:
-        merged: pa.Table | None = whole_sessions(logic, events)
+    if isinstance(logic, SessionLogic):
+        merged: pa.Table | None = logic.whole(events)
     else:
         drafts = letters / "drafts"
         computation = logic.computation(range_.through, windows=range_.windows, letters=drafts)
@@ -204,14 +202,6 @@ def place_names(logic: OutputLogic) -> list[str]:
     return [START, END, *logic.layout.keys]
 
 
-def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
-    least, most = file.minimum.get(column), file.maximum.get(column)
-    if least is None or most is None:  # statistics do not have the very first moments
-        return True
-    low, high = span
-    return to_micros(most) >= low and to_micros(least) < high
-
-
 def _between(column: str, low: int, high: int) -> pc.Expression:
     """Whether a moment is in [low, high), as a filter on files."""
     within = pc.scalar(True)
@@ -220,10 +210,3 @@ def _between(column: str, low: int, high: int) -> pc.Expression:
     if high < END_OF_TIME:
         within &= pc.field(column) < pa.scalar(high, TIMESTAMP)
     return within
-
-
-def _after(column: str, moment: int) -> pc.Expression:
-    """Whether a moment is after another."""
-    if moment < FIRST_MOMENT:
-        return pc.scalar(True)
-    return pc.field(column) > pa.scalar(moment, TIMESTAMP)

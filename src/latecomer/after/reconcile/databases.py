@@ -122,11 +122,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[Any]], query: str) -> p
     if twice:
         raise refused("query", f"returns the column {twice[0]} twice", query, "name it once")
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.table(
-        {name: _column(name, values) for name, values in zip(names, columns, strict=True)}
-        if rows
-        else {name: pa.nulls(0) for name in names}
-    )
+    return pa.table({name: _column(name, values) for name, values in zip(names, columns, strict=True)})
 
 
 def _column(name: str, values: Sequence[Any]) -> pa.Array:

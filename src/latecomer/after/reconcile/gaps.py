@@ -125,11 +125,12 @@ class Reconciliation:
         names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
         numbers = {name: _exact(values) for name, values in columns.items()}
         # One scale for all columns, at least that of the compared types.
-        compared = [value for name in ("results", "source") for value in numbers[name]]
-        needed = [
-            _shortest(value) for name, values in numbers.items() if name != "percent" for value in values
+        digits = [*numbers["results"], *numbers["source"]]
+        digits += [
+            _shortest(each) for name, values in numbers.items() if name != "percent" for each in values
         ]
-        scale = max(map(_scale, [*compared, *needed]), default=0)
+        exponents = [int(value.as_tuple().exponent) for value in digits if value is not None]
+        scale = max(-min(exponents, default=0), 0)
         scales = dict.fromkeys(numbers, scale) | {"percent": PERCENT_SCALE}
         return pa.table(
             {"aggregate": names} | {name: _decimals(values, scales[name]) for name, values in numbers.items()}
@@ -164,10 +165,6 @@ def _exact(values: Sequence[Number | None]) -> list[Decimal | None]:
             else None
             for value in values
         ]
-
-
-def _scale(value: Decimal | None) -> int:
-    return 0 if value is None else max(-int(value.as_tuple().exponent), 0)
 
 
 def _shortest(value: Decimal | None) -> Decimal | None:

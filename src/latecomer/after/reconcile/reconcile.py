@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from latecomer.after.reading.accounts import Accounts, Loose, Number, Span
 from latecomer.after.reading.reader import Reader
-from latecomer.after.reading.values import like, moments, plain, refused, together
+from latecomer.after.reading.values import is_number, like, moments, plain, refused, together
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING, largest_first
@@ -72,9 +72,10 @@ def reconcile(
     span, store = Span(since, until), open_store(pipeline)
     last = store.ledger.last_batch()
     LOG.info("reading the results of %s", output)
-    standing = span.of(Reader(pipeline).results(output))
-    accounts, notes = Accounts(store, output, span), []
-    if accounts.tables.panes.last_batch() > last:
+    reader = Reader(pipeline)
+    standing = span.of(reader.results(output))
+    accounts, notes = Accounts(store, reader.book(output), span), []
+    if accounts.book.tables.panes.last_batch() > last:
         notes.append("a batch is under way or was interrupted: its panes are there, its ledger is not")
     dropped, loose = pa.table({}), Loose(dict.fromkeys(accounts.additive, Decimal(0)))
     if against.is_log:
@@ -94,7 +95,8 @@ def reconcile(
     dead = Loose() if against.is_log else accounts.dead_letters()
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
-    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(accounts.output.window))
+    window = accounts.book.output.window
+    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(window))
     result = sides.compared(standing, theirs, books, loose, dead, notes)
     if not result.rows.num_rows:
         return result
@@ -103,22 +105,22 @@ def reconcile(
 
 def _older_definition(accounts: Accounts) -> Iterator[str]:
     """Notes on windows that a rebuild under another definition has left as they were."""
-    periods = accounts.store.policies(accounts.name)
+    name, panes = accounts.book.name, accounts.book.tables.panes
+    periods = accounts.store.policies(name)
     meanings = [definition_of(output) for _, output in periods]
     older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
-    if not older or not accounts.tables.panes.exists:
+    if not older or not panes.exists:
         return
     since, before = periods[older[-1] + 1][0], meanings[older[-1]]
-    place = listed(accounts.place)
+    place = listed(accounts.book.place)
     newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
-    sql = f"select count(*) as n from ({newest}) where newest < {since}"
-    count = accounts.tables.panes.query(sql)["n"][0].as_py()
+    count = panes.query(f"select count(*) as n from ({newest}) where newest < {since}")["n"][0].as_py()
     changed = [name for name, value in meanings[-1].items() if before.get(name) != value]
     if count:
         yield (
             f"windows and keys published before batch {since}, under {other_settings(changed)}, are "
             f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE "
-            f"{accounts.name} --from T brings them over"
+            f"{name} --from T brings them over"
         )
 
 
@@ -126,12 +128,11 @@ class _Sides:
     """All sides in one table: results, source and accounts, in types that can be compared."""
 
     def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str) -> None:
-        self.accounts = accounts
+        self.accounts, self.book = accounts, accounts.book
         self.against = against
         self.tolerance = tolerance
         self.zone = zone
-        self.keys = list(accounts.layout.keys)
-        self.sessions = accounts.output.window.merges
+        self.sessions = accounts.book.output.window.merges
 
     def compared(
         self,
@@ -145,7 +146,7 @@ class _Sides:
         values = self._values(theirs, notes)
         additive = [name for name in values if name in self.accounts.additive]
         theirs = self._placed(theirs)
-        place = [name for name in self.accounts.place if name in theirs.schema.names]
+        place = [name for name in self.book.place if name in theirs.schema.names]
         theirs = self.accounts.span.of(theirs)
         parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
         union = _union(parts, standing.schema, place, values, self.zone)
@@ -157,20 +158,20 @@ class _Sides:
 
     def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
         """The aggregates that both sides have."""
-        output, their_columns = self.accounts.output, theirs.schema.names
-        known = ["window_start", "window_end", *self.keys, *output.aggregates]
+        output, their_columns = self.book.output, theirs.schema.names
+        known = [*self.book.place, *output.aggregates]
         for name in self.against.names.values():
             if name not in known:
                 raise refused("map", "the output has no such column", name, did_you_mean(name, known))
-        for name in ("window_start", *self.keys):
+        for name in ("window_start", *self.book.layout.keys):
             if name not in their_columns and not (name == "window_start" and output.window.endless):
                 fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(their_columns)}"
                 raise refused("against", f"has no column {name}", self.against.shown, fix)
-        randomised = (
-            {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
-            if self.against.is_log
-            else set()
-        )
+        randomised = {
+            name
+            for name, each in output.aggregates.items()
+            if self.against.is_log and each.function in RANDOMISED
+        }
         values = [name for name in output.aggregates if name in their_columns and name not in randomised]
         if not values:
             fix = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(their_columns)}"
@@ -182,10 +183,10 @@ class _Sides:
 
     def _placed(self, theirs: pa.Table) -> pa.Table:
         """The compared columns of the source's rows, with windows as moments."""
-        known = (*self.accounts.place, *self.accounts.output.aggregates)
+        known = (*self.book.place, *self.book.output.aggregates)
         theirs = pa.table({name: plain(theirs[name]) for name in known if name in theirs.schema.names})
         if "window_start" not in theirs.schema.names:
-            starts = pa.array([FIRST_MOMENT] * theirs.num_rows, pa.int64()).cast(TIMESTAMP)
+            starts = pa.repeat(pa.scalar(FIRST_MOMENT, TIMESTAMP), theirs.num_rows)
             theirs = theirs.append_column("window_start", starts)
         for name in ("window_start", "window_end"):
             if name in theirs.schema.names:
@@ -197,13 +198,14 @@ class _Sides:
         return theirs
 
     def _require_once(self, table: Table, place: Sequence[str]) -> None:
-        listed = ", ".join(map(double_quoted, place))
+        columns = listed(place)
         twice = table.query(
-            f"select {listed}, count(*) as n from t where {_SIDE} = {_SOURCE} group by {listed} "
-            f"having count(*) > 1 order by {listed} limit 1"
+            f"select {columns}, count(*) as n from t where {_SIDE} = {_SOURCE} group by {columns} "
+            f"having count(*) > 1 order by {columns} limit 1"
         ).to_pylist()
         if twice:
-            where = ", ".join(f"{name} {_text(twice[0][name])}" for name in place)
+            texts = [each.isoformat() if isinstance(each, datetime) else each for each in twice[0].values()]
+            where = ", ".join(f"{name} {text}" for name, text in zip(place, texts, strict=False))
             message = f"has {twice[0]['n']} rows for one window and key"
             raise refused("against", message, where, "group the source by window and key")
 
@@ -220,10 +222,11 @@ class _Grouped:
 
     def result(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
         rows = self._different()
-        judged = [self._judged(row) for row in _each(rows)]
+        judged = [self._judged(row) for batch in rows.to_batches() for row in batch.to_pylist()]
         changes = [change for change, _ in judged]
         counts = {change: changes.count(change) for change in CHANGES}
-        counts[EQUAL] += self._places() - len(judged)
+        places = self.table.query(f"select count(*) as n from ({self._grouped})")["n"][0].as_py()
+        counts[EQUAL] += places - len(judged)
         differing = counts[MISSING] + counts[EXTRA] + counts[DIFFERENT]
         open_rows = [ok for change, ok in judged if change != EQUAL and not ok]
         gaps = self._gaps(rows, changes)
@@ -236,21 +239,17 @@ class _Grouped:
         # An amount without a place explains one row at most.
         most = dropped.assignments + dead.assignments if loosely else 0
         placed = not open_rows or self.sides.sessions or len(open_rows) <= most
-        settled = not open_rows or self._closed(gaps)
+        settled = not open_rows or all(  # the totals leave nothing unexplained
+            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            for gap in gaps
+            if gap.gap is not None
+        )
         explained = not differing or (bool(self.additive) and placed and settled)
         if explained:  # in total: it is not known which row an amount without a window belongs to
             judged = [(change, ok or None) for change, ok in judged]
         shown = self._listed(rows, judged)
         return Reconciliation(
-            self.sides.accounts.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
-        )
-
-    def _closed(self, gaps: Sequence[Gap]) -> bool:
-        """Whether the totals leave nothing unexplained."""
-        return all(
-            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
-            for gap in gaps
-            if gap.gap is not None
+            self.sides.book.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
         )
 
     @cached_property
@@ -272,12 +271,9 @@ class _Grouped:
                     f"sum(case when {_SIDE} = {side} then {double_quoted(name)} end) "
                     f"as {double_quoted(_account(kind, name))}"
                 )
-        listed = ", ".join(map(double_quoted, self.place))
-        grouped = f"select {listed}, {', '.join(sums)} from t group by {listed}"
+        place = listed(self.place)
+        grouped = f"select {place}, {', '.join(sums)} from t group by {place}"
         return f"select * from ({grouped}) where {_OURS} + {_OURS}{THEIRS} > 0"
-
-    def _places(self) -> int:
-        return int(self.table.query(f"select count(*) as n from ({self._grouped})")["n"][0].as_py())
 
     def _different(self) -> pa.Table:
         """The windows and keys that are not the same to the last digit, the largest gap first."""
@@ -295,21 +291,19 @@ class _Grouped:
 
     def _judged(self, row: Mapping[str, Any]) -> tuple[str, bool | None]:
         """What a row is, and whether the accounts explain it; None for sessions, whose windows move."""
-        if not row[f"{_OURS}{THEIRS}"] and self._says_nothing(row):
+        is_theirs = row[f"{_OURS}{THEIRS}"]
+        if not is_theirs and self.sides.book.output.emit_empty and not any(row[name] for name in self.values):
+            # An empty window, published for a key that has had events: no source has a row for it.
             return EQUAL, True
         if not row[_OURS]:
             change = MISSING
-        elif not row[f"{_OURS}{THEIRS}"]:
+        elif not is_theirs:
             change = EXTRA
         elif all(self._agrees(row[name], row[name + THEIRS]) for name in self.values):
             return EQUAL, True
         else:
             change = DIFFERENT
         return change, None if self.sides.sessions else self._explained(row)
-
-    def _says_nothing(self, row: Mapping[str, Any]) -> bool:
-        """An empty window, published for a key that has had events: no source has a row for it."""
-        return self.sides.accounts.output.emit_empty and not any(row[name] for name in self.values)
 
     def _explained(self, row: Mapping[str, Any]) -> bool:
         return bool(row[_BOOKS] and self.additive) and all(
@@ -372,18 +366,13 @@ def _union(
             part[name] if name in part.schema.names else pa.chunked_array([pa.nulls(part.num_rows, kind)])
             for part in parts
         ]
-        adds_up = name in values and not _plain(kind)
+        adds_up = name in values and is_number(kind)
         whole = together(given, name) if adds_up else [like(column, kind, name, zone) for column in given]
         columns[name] = pa.chunked_array(
             [chunk for column in whole for chunk in column.chunks], whole[0].type
         )
     sides = [side for side, part in enumerate(parts) for _ in range(part.num_rows)]
     return pa.table({**columns, _SIDE: pa.array(sides, pa.int64())})
-
-
-def _plain(kind: pa.DataType) -> bool:
-    """Whether values of a type are compared as they are, and not as numbers."""
-    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _with_loose(gap: Gap, dropped: Loose, dead: Loose) -> Gap:
@@ -394,12 +383,7 @@ def _with_loose(gap: Gap, dropped: Loose, dead: Loose) -> Gap:
     if dropped.assignments:
         known["dropped"] = dropped.amounts.get(gap.aggregate)
     known["dead_letter"] = dead.amounts.get(gap.aggregate, Decimal(0))
-    return Gap(gap.aggregate, gap.results, gap.source, known)
-
-
-def _each(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    for batch in rows.to_batches():
-        yield from batch.to_pylist()
+    return replace(gap, known=known)
 
 
 def _account(kind: str, name: str) -> str:
@@ -408,7 +392,3 @@ def _account(kind: str, name: str) -> str:
 
 def _listing(names: Sequence[str]) -> str:
     return f"it has {', '.join(names)}" if names else "it has no columns"
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -31,6 +31,12 @@ CHANGE, REPLAYED = "change", "_replayed"
 CLOSE = 1e-9
 """Floating point numbers that differ by no more than this share are equal: the order of adding them may differ."""
 COMPARED = ("panes", "results", "late", "ledger")
+FATES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("output", "unit", "fate")),
+        *((name, AMOUNT) for name in ("stored", "replayed", "difference")),
+    ]
+)
 
 _STORED, _NEW = f"{PRIVATE}stored_rows", f"{PRIVATE}new"
 
@@ -87,16 +93,13 @@ def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> Ou
         stored.store.ledger, replayed.store.ledger, stored.last, f"output = {text_literal(output)}"
     )
     lines = ledger.over(["batch", "output", "unit"], LEDGER.names[3:])
+    # Retention has removed the side output of earlier batches.
+    not_removed = f"batch > {removed_until(stored.store, LATE, output)}"
     return OutputComparison(
         *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
-        _compare_late(_Pair(before.late, after.late, stored.last, _not_removed(stored, output)), exact),
+        _compare_late(_Pair(before.late, after.late, stored.last, not_removed), exact),
         replace(lines, rows=stored.store.as_amounts(lines.rows)),
     )
-
-
-def _not_removed(side: Side, output: str) -> str:
-    """The side output that retention has not removed yet."""
-    return f"batch > {removed_until(side.store, LATE, output)}"
 
 
 def _compare_panes(
@@ -139,29 +142,17 @@ def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Ta
         if output in named
         for fate in FATE_COLUMNS
     ]
-    zero = Decimal(0)
-    amounts = [
-        [total.get((output, unit), {}).get(fate, zero) for output, unit, fate in places] for total in both
-    ]
-    fates = pa.table(
-        {
-            **{
-                name: pa.array([place[index] for place in places], pa.string())
-                for index, name in enumerate(("output", "unit", "fate"))
-            },
-            "stored": pa.array(amounts[0], AMOUNT),
-            "replayed": pa.array(amounts[1], AMOUNT),
-            "difference": pa.array([after - before for before, after in zip(*amounts, strict=True)], AMOUNT),
-        }
-    )
-    return stored.store.as_amounts(fates)
+    rows = []
+    for place in places:
+        before, after = (total.get(place[:2], {}).get(place[2], Decimal(0)) for total in both)
+        rows.append(dict(zip(FATES.names, (*place, before, after, after - before), strict=True)))
+    return stored.store.as_amounts(pa.Table.from_pylist(rows, FATES))
 
 
 def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
     if not side.store.ledger.exists:
         return {}
     sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
-
     rows = side.store.ledger.query(
         f"select output, unit, {sums} from t where batch <= {side.last} "
         f"group by output, unit order by output, {UNIT_ORDER}"
@@ -241,18 +232,17 @@ class _Pair:
         )
         rows = f"select * from {name} where batch <= {self.last} and {self.where}"
         if self.standing and self.added_up[index]:
-            rows = self._sums(rows, self.added_up[index])
+            place = ", ".join(map(double_quoted, self.standing))
+            sums = [
+                f"{f}({double_quoted(name)}) as {double_quoted(name)}"
+                for name, f in self.added_up[index].items()
+            ]
+            kept = not_taken_back(f"({rows})", place)
+            rows = f"select {', '.join([place, *sums])} from ({kept}) group by {place}"
         elif self.standing:
             place = ", ".join(double_quoted(column) for column in self.standing if column in stored)
             rows = standing(f"({rows})", place)
         return f"select {listed}, {index} as {_NEW} from ({rows})"
-
-    def _sums(self, rows: str, added_up: Mapping[str, str]) -> str:
-        place = ", ".join(map(double_quoted, self.standing))
-        sums = ", ".join(
-            f"{f}({double_quoted(name)}) as {double_quoted(name)}" for name, f in added_up.items()
-        )
-        return f"select {place}, {sums} from ({not_taken_back(f'({rows})', place)}) group by {place}"
 
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)

@@ -42,9 +42,12 @@ class PastLog(EventLog):
     def recount(
         self, batch: int, sources: Sequence[str] | None = None, clocks: Clock = NO_CLOCK
     ) -> LoggedBatch:
-        logged, removed = super().recount(batch, sources, clocks), self._removed_dead_letters(batch)
-        if removed is None:
+        logged = super().recount(batch, sources, clocks)
+        if batch > self.removed:
             return logged
+        # Retention has removed the dead letters of the batch, but kept their amounts.
+        units = (EVENTS, *self.store.measures())
+        removed = {unit: self.amounts.get((batch, unit), Decimal(0)) for unit in units}
         received, dead = logged.received, int(removed[EVENTS])
         counted = replace(received, rows=received.events + received.duplicates + dead, dead_letters=dead)
         return replace(
@@ -55,11 +58,3 @@ class PastLog(EventLog):
         if self.every == self.store.logged_every:
             return None
         return OtherTicks(self.every, dict(self.ticks_before))
-
-    def _removed_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
-        """The amounts of the dead letters of a batch, if retention has removed them; else None."""
-        if batch > self.removed:
-            return None
-        return {
-            unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
-        }

@@ -139,7 +139,8 @@ def replay(
         problem = Problem("watermark", "cannot change in one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin = open_store(pipeline)
-    if one_shot and _any_rebuild(origin):
+    published = origin.ledger.last_batch()
+    if one_shot and any(Rebuilds(origin.root, name).published(published) for name in pipeline.outputs):
         problem = Problem("one_shot", "a store with rebuilds is more than one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin.pins()
@@ -149,12 +150,7 @@ def replay(
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     keep_private(supposed)
     with _folder(to, origin) as root:
-        begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
-        replayed = supposed.model_copy(update={"store": str(root), "outputs": begun})
-        store = ReplayStore(replayed, origin, last, new_timeline)
-        session = _session(spark, pipeline, root)
-        check_predicates(session, Store(supposed, origin.columns))
-        _compute(runner_for(origin.events.rows(), session), store, parts, origin, last, one_shot)
+        store = _computed(supposed, parts, origin, last, root, new_timeline, one_shot, spark)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
@@ -180,35 +176,34 @@ def recompute(
     origin = open_store(pipeline)
     origin.pins()
     require_covered(origin, "computing results again", RECONCILE)
-    (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
-    begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
-    replayed = pipeline.model_copy(update={"store": str(to), "outputs": begun})
-    store = ReplayStore(replayed, origin, last, new_timeline=False)
-    session = _session(spark, pipeline, to)
-    check_predicates(session, origin)
-    _compute(runner_for(origin.events.rows(), session), store, [part], origin, last, one_shot)
-    return store.pipeline
+    parts = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
+    return _computed(pipeline, parts, origin, last, to, False, one_shot, spark).pipeline
 
 
-def _session(spark: SparkSession | None, pipeline: Pipeline, root: Location) -> SparkSession:
-    """The session for what only Spark can do. It starts when it is needed."""
-    log = log_file(root, "spark.log")
-    return when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
-
-
-def _compute(
-    runner: Runner,
-    store: ReplayStore,
+def _computed(
+    supposed: Pipeline,
     parts: Sequence[_Part],
     origin: Store,
     last: int,
+    root: Location,
+    new_timeline: bool,
     one_shot: bool,
-) -> None:
+    spark: SparkSession | None,
+) -> ReplayStore:
+    """A store in the folder `root` with these outputs, computed from the log. Spark starts when it is needed."""
+    begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
+    replayed = supposed.model_copy(update={"store": str(root), "outputs": begun})
+    store = ReplayStore(replayed, origin, last, new_timeline)
+    log = log_file(root, "spark.log")
+    session = when_needed(lambda: own_session(spark or build_session(supposed.name, log)))
+    check_predicates(session, Store(supposed, origin.columns))
+    runner = runner_for(origin.events.rows(), session)
     with closing(_Replayer(runner, store, parts)) as replayer:
         if one_shot:
             replayer.in_one_shot(last)
         else:
             replayer.run(_steps(origin, last))
+    return store
 
 
 @dataclass(frozen=True)
@@ -253,7 +248,9 @@ class _Replayer:
         for step in steps:
             LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
             self.store.go_to(step.batch)
-            self.store.redefining = self._redefined(step.batch)
+            rebuild = self._rebuilt_then(step.batch)
+            redefines = rebuild and rebuild.record.definition is not None
+            self.store.redefining = rebuild.record.output if rebuild and redefines else None
             taking_part = (part for part in self.parts if part.joined < step.batch)
             use_outputs(self.engine, {part.name: part.at(step.batch) for part in taking_part})
             self._do(step)
@@ -267,7 +264,12 @@ class _Replayer:
         elif step.kind == "repair":
             publish_repaired(engine, step.batch, engine.outputs)
         elif rebuild := self._rebuilt_then(step.batch):
-            self._rebuild_again(rebuild, step.batch)
+            # The same windows, from the log as it stood then.
+            record, logic = rebuild.record, logic_of(engine, rebuild.record.output)
+            range_ = record.since, record.until, step.batch - 1
+            plan = planned(logic, *range_, record.definition, log=engine.log)
+            plan.accept(step.batch)
+            complete_rebuild(engine, plan, step.batch)
         elif isinstance(self.store.watermarks, PastTable):
             complete_without_data(engine, engine.keeper.section(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
@@ -277,11 +279,15 @@ class _Replayer:
 
     def _let_silence_count(self, step: _Step) -> None:
         """A heartbeat, with the partitions as they were then: they may have changed since the batch before."""
-        timeline = self.engine.keeper.timeline
+        keeper = self.engine.keeper
+        timeline = keeper.timeline
         if step.named is not None and step.named != timeline.named:
             timeline.name(step.named)
         if not heartbeat(self.engine, step.at):
-            self._stand_still()
+            # It would have closed nothing: the batch is counted, and the clock stays.
+            timeline = keeper.timeline
+            row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
+            complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch published, of an output that is replayed."""
@@ -290,19 +296,6 @@ class _Replayer:
             Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs
         )
         return next((each for each in rebuilds if each is not None), None)
-
-    def _redefined(self, batch: int) -> str | None:
-        """The output whose definition changes with this batch."""
-        rebuild = self._rebuilt_then(batch)
-        return rebuild.record.output if rebuild and rebuild.record.definition is not None else None
-
-    def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
-        """A rebuild of the same windows, from the log as it stood then."""
-        record = rebuild.record
-        logic = logic_of(self.engine, record.output)
-        plan = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
-        plan.accept(batch)
-        complete_rebuild(self.engine, plan, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
@@ -316,13 +309,6 @@ class _Replayer:
         for part in parts:
             use_outputs(engine, {**engine.pipeline.outputs, part.name: part.at(engine.last)})
             compute_from_log(engine, engine.outputs[-1], part.joined)
-
-    def _stand_still(self) -> None:
-        """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
-        keeper = self.engine.keeper
-        timeline = keeper.timeline
-        row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
-        complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
 
 def _steps(origin: Store, last: int) -> list[_Step]:
@@ -341,12 +327,6 @@ def _steps(origin: Store, last: int) -> list[_Step]:
         )
         for row in rows.to_pylist()
     ]
-
-
-def _any_rebuild(origin: Store) -> bool:
-    """Whether a rebuild of any output was published."""
-    last = origin.ledger.last_batch()
-    return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
 
 
 def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:

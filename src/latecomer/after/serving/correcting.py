@@ -138,10 +138,6 @@ class Corrections:
         known = {**self.layout.keys, **self.layout.values, "batch": "bigint", self.late_events: "bigint"}
         return {name: known.get(name, "timestamp") for name in self.schema.names}
 
-    def is_unknown(self, name: str, batch: int) -> bool:
-        """Whether panes of a batch lack an aggregate, because it was added to the output later."""
-        return batch < self.since.get(name, 0)
-
     def notes(self) -> list[str]:
         """What cannot be corrected, in words."""
         notes = [
@@ -246,17 +242,13 @@ def correct_and_count(
         rows = _missing(ours, span, now or datetime.now(UTC))
         events = _events(ours, span, rows)
         if rows.num_rows or application == APPLICATION:
-            _write(ours, number, rows, application)
+            files = []
+            if rows.num_rows:
+                files = [write_table(rows, table.new_folder(number) / "part.parquet")]
+            failpoint(f"{output}.corrections.written", number)
+            table.commit(number, files, application=application)
+            failpoint(f"{output}.corrections.committed", number)
     return Corrected(rows.select(ours.schema.names), events, sum(rows[ours.late_events].to_pylist()))
-
-
-def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> None:
-    table, files = ours.table, []
-    if rows.num_rows:
-        files = [write_table(rows, table.new_folder(number) / "part.parquet")]
-    failpoint(f"{ours.name}.corrections.written", number)
-    table.commit(number, files, application=application)
-    failpoint(f"{ours.name}.corrections.committed", number)
 
 
 # What is missing: the side output by window, key and batch, less the groups that are written already
@@ -281,7 +273,7 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
         f"group by {place}, batch having sum({_DONE}) = 0 order by {place}, batch",
         **ours.other_tables,
     )
-    when = pa.array([to_micros(now)] * rows.num_rows, pa.int64()).cast(TIMESTAMP)
+    when = pa.repeat(pa.scalar(to_micros(now), TIMESTAMP), rows.num_rows)
     rows = with_states(ours.layout, rows.append_column(ours.corrected_at, when))
     return fitted(ours, rows, ours.table.schema)
 
@@ -289,17 +281,11 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
 def _late_and_done(ours: Corrections, span: Span, inputs: Mapping[str, str]) -> str:
     """The side output since the last call, a row for each event and window; and the groups that are written already."""
     covered = ours.table.last_batch()
-    late = ", ".join(
-        [
-            "window_start",
-            "window_end",
-            *(f"{_late_column(ours, key)} as {double_quoted(key)}" for key in ours.layout.keys),
-            *(f"{sql} as {double_quoted(name)}" for name, sql in inputs.items()),
-        ]
-    )
+    columns = {**{key: _late_column(ours, key) for key in ours.layout.keys}, **inputs}
+    late = "".join(f", {sql} as {double_quoted(name)}" for name, sql in columns.items())
     nothing = "".join(f", null as {double_quoted(name)}" for name in inputs)
     return (
-        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t "
+        f"select window_start, window_end{late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t "
         f"where batch > {covered} and {span.sql()} and {'true' if ours.log is None else FIRST_DELIVERY} "
         f"union all select {listed(ours.place)}{nothing}, batch, 0, 1 from c where batch > {covered}"
     )
@@ -359,6 +345,6 @@ def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:
                 "declare its column as decimal(38,0) in source.schema and start a new store, or read the side output "
                 "itself: latecomer late"
             )
-            field = f"outputs.{ours.name}.aggregates"
-            raise PipelineError([Problem(field, message, wanted.name, fix)]) from None
+            problem = Problem(f"outputs.{ours.name}.aggregates", message, wanted.name, fix)
+            raise PipelineError([problem]) from None
     return pa.table(columns, schema=schema)

@@ -47,7 +47,7 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
 
 def _added_up(ours: Corrections, name: str, group: Sequence[Mapping[str, Any]]) -> Any:
     """The value of an aggregate over some rows; null where a row was written before the output had it."""
-    if any(ours.is_unknown(name, row["batch"]) for row in group):
+    if any(row["batch"] < ours.since.get(name, 0) for row in group):
         return None
     return ours.added[name].add_up([row[name] for row in group])
 

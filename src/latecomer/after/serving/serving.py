@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from latecomer.after.reading.choices import Origin
@@ -96,15 +94,14 @@ def counting_corrections(
 
 
 def _included(ours: Corrections, record: Record) -> str:
-    since, until, closed = map(_moment, (record.since, record.until, record.watermark))
+    since, until, closed = (
+        moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
+        for micros in (record.since, record.until, record.watermark)
+    )
     starts = f"window_start >= {since}"
     if ours.output.window.merges:
         starts = f"window_end > {since}"
     return f"(batch <= {record.through} and {starts} and window_start < {until} and window_end <= {closed})"
-
-
-def _moment(micros: int) -> str:
-    return moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
 
 
 def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
@@ -151,16 +148,13 @@ def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
     for name, (total, count) in ours.derived.items():
         field = rows.schema.field(name)
         columns = (rows[each].to_pylist() for each in (name, total, count))
-        values = [
-            _average(total_value, count_value, field.type) if late else value
-            for late, value, total_value, count_value in zip(corrected, *columns, strict=True)
-        ]
+        values = []
+        for late, value, of_all, number in zip(corrected, *columns, strict=True):
+            known = number and of_all is not None
+            average = quotient(of_all, number, field.type) if late and known else None
+            values.append(average if late else value)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
-
-
-def _average(total: Any, count: int | None, kind: pa.DataType) -> Any:
-    return None if not count or total is None else quotient(total, count, kind)
 
 
 def _notes(ours: Corrections, rows: pa.Table) -> list[str]:

@@ -51,12 +51,12 @@ class Sql:
         """The aggregates that this dialect corrects by their states."""
         if self.states == "unknown":
             return {}
-        return {name: each for name, each in ours.stated.items() if self._merges(ours, name, each)}
-
-    def _merges(self, ours: Corrections, name: str, aggregate: Aggregate) -> bool:
-        if self.states == "gathered":
-            return True
-        return aggregate.function in _MOMENTS and not types.is_decimal(ours.layout.values[name])
+        return {
+            name: each
+            for name, each in ours.stated.items()
+            if self.states == "gathered"
+            or (each.function in _MOMENTS and not types.is_decimal(ours.layout.values[name]))
+        }
 
     def listed(self, columns: Iterable[str]) -> str:
         return ", ".join(map(self.quote, columns))
@@ -131,14 +131,10 @@ def standing_numbers(sql: Sql, ours: Corrections, panes: str) -> str:
     """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         return _added_up(sql, ours, panes)
-    columns = [_exact(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))]
+    # For a sum that its column cannot hold, the exact value is kept beside it (ADR 0028).
+    exact = {name: _beyond(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))}
+    columns = [f"{value} as {sql.quote(name)}" if value else sql.quote(name) for name, value in exact.items()]
     return standing(panes, sql.listed(ours.place), ", ".join(columns))
-
-
-def _exact(sql: Sql, ours: Corrections, name: str) -> str:
-    """A column of a pane; for a sum that its column cannot hold, the exact value that is kept beside it (ADR 0028)."""
-    exact = _beyond(sql, ours, name)
-    return sql.quote(name) if exact is None else f"{exact} as {sql.quote(name)}"
 
 
 def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
@@ -167,20 +163,17 @@ def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
     """Discarding panes publish what is new, and what stands is their sum."""
     place = sql.listed(ours.place)
     kept = f"select *, {newest_first(place)} as {_NEWEST} from ({not_taken_back(panes, place)}) as parts"
-    sums = ", ".join(_part(sql, ours, name, each) for name, each in ours.added.items())
+    sums = []
+    for name, each in ours.added.items():
+        kind, column, function = ours.layout.values[name], sql.quote(name), each.function
+        value = sql.roomy(_beyond(sql, ours, name) or column, kind) if _adds(each) else column
+        folded = sql.fold("sum" if _adds(each) else function, kind, value)
+        sums.append(f"{sql.narrow(folded, kind)} as {column}")
     return (
-        f"select {place}, {sums}, max(sequence) as sequence, "
+        f"select {place}, {', '.join(sums)}, max(sequence) as sequence, "
         f"max(case when {_NEWEST} = 1 then timing end) as timing "
         f"from ({kept}) as kept group by {place}"
     )
-
-
-def _part(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
-    kind, column = ours.layout.values[name], sql.quote(name)
-    exact = _beyond(sql, ours, name) or column
-    value = sql.roomy(exact, kind) if _adds(aggregate) else column
-    folded = sql.fold("sum" if _adds(aggregate) else aggregate.function, kind, value)
-    return f"{sql.narrow(folded, kind)} as {column}"
 
 
 # A rebuild includes the late events of the batches before it
@@ -252,46 +245,29 @@ def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
         + ",\n    ".join(_sides(sql, ours))
         + f",\n    sum({late_events}) as {late_events}, max(sequence) as sequence, max(timing) as timing,\n"
         f"    max(1 - {_LATE}) as {_HAS_BASE}, max({_LATE}) as {_LATE}\n"
-        f"  from (\n    {_base_side(sql, ours, base)}\n    union all\n"
-        f"    {_late_side(sql, ours, corrections)}\n"
+        f"  from (\n    {_side(sql, ours, f'({base}) as base', late=False)}\n    union all\n"
+        f"    {_side(sql, ours, f'{corrections} as corrections', late=True)}\n"
         f"  ) as both_sides\n  group by {place}\n) as side_by_side"
     )
 
 
-def _base_side(sql: Sql, ours: Corrections, base: str) -> str:
-    values = [
-        f"{_value(sql, ours, name, each)} as {sql.quote(name)}"
-        for name, each in ours.output.aggregates.items()
-    ]
+def _side(sql: Sql, ours: Corrections, rows: str, late: bool) -> str:
+    """The values of the base, or those of the corrections."""
+    values = []
+    for name, aggregate in ours.output.aggregates.items():
+        kind, column = ours.layout.values[name], sql.quote(name)
+        value = sql.roomy(column, kind) if _adds(aggregate) else column
+        values.append(f"{sql.nothing(kind) if late and name not in ours.added else value} as {column}")
     values += map(sql.quote, merged_columns(sql, ours))
-    values += [f"batch as {_AT}"] if ours.since else []
-    return (
-        f"select {sql.listed(ours.place)}, {', '.join(values)}, sequence, timing, "
-        f"0 as {sql.quote(ours.late_events)}, 0 as {_LATE} from ({base}) as base"
-    )
-
-
-def _late_side(sql: Sql, ours: Corrections, corrections: str) -> str:
-    kinds = ours.layout.values
-    values = [
-        f"{_value(sql, ours, name, each) if name in ours.added else sql.nothing(kinds[name])} "
-        f"as {sql.quote(name)}"
-        for name, each in ours.output.aggregates.items()
-    ]
-    values += map(sql.quote, merged_columns(sql, ours))
+    late_events = sql.quote(ours.late_events)
+    pane, count, batch = "sequence, timing", f"0 as {late_events}", "batch"
+    if late:
+        pane = f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing"
+        count, batch = late_events, sql.correction_batch
+        batch = sql.quote(batch if batch == "batch" else ours.named(batch))
     if ours.since:
-        batch = sql.correction_batch
-        values.append(f"{sql.quote(batch if batch == 'batch' else ours.named(batch))} as {_AT}")
-    return (
-        f"select {sql.listed(ours.place)}, {', '.join(values)}, "
-        f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing, "
-        f"{sql.quote(ours.late_events)}, 1 as {_LATE} from {corrections} as corrections"
-    )
-
-
-def _value(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
-    column = sql.quote(name)
-    return sql.roomy(column, ours.layout.values[name]) if _adds(aggregate) else column
+        values.append(f"{batch} as {_AT}")
+    return f"select {sql.listed(ours.place)}, {', '.join(values)}, {pane}, {count}, {int(late)} as {_LATE} from {rows}"
 
 
 def _sides(sql: Sql, ours: Corrections) -> list[str]:

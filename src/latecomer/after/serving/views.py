@@ -7,7 +7,7 @@ to see more. Postgres reads the table that a sink keeps there, and a table of co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from latecomer.after.reading.choices import Engine
 from latecomer.after.reading.reader import Reader
@@ -30,6 +30,19 @@ from latecomer.model.panes import Accumulation
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
+_OVER_FILES = {
+    Engine.DUCKDB: (
+        "create or replace view",
+        "with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for\n"
+        "-- read_parquet([…]), ",
+    ),
+    Engine.SPARK: (
+        "create or replace temporary view",
+        "in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,\n-- ",
+    ),
+}
+"""The statement that makes a view over files, and how a view is made that need not be printed again."""
+
 
 def view(
     reader: Reader, output: str, engine: Engine, name: str | None = None, table: str | None = None
@@ -37,42 +50,29 @@ def view(
     """The statements that make the view. `table` is the base in Postgres; by default it has the output's name."""
     ours = corrections_of(reader, output)
     name = name or f"{output}_serving"
-    again = f"latecomer serving FILE {output} --sql {engine}"
     match engine:
         case Engine.DUCKDB:
-            lines = _duckdb(ours, name, again)
+            lines = _over_files(DUCKDB, ours, name, _duckdb_files, engine)
         case Engine.SPARK:
-            lines = _spark(ours, name, again)
+            lines = _over_files(SPARK, ours, name, _spark_files, engine)
         case Engine.POSTGRES:
             lines = _postgres(ours, name, table or output)
     return "\n".join([*lines, ""])
 
 
 def _over_files(
-    sql: Sql,
-    ours: Corrections,
-    statement: str,
-    files_of: Callable[[Corrections, Table], str],
-    how_to_see_more: Sequence[str],
+    sql: Sql, ours: Corrections, name: str, files_of: Callable[[Corrections, Table], str], engine: Engine
 ) -> Iterator[str]:
     """A view over the files of now, and how it is made to show what came later."""
+    make, with_delta = _OVER_FILES[engine]
     yield from _remarks(sql, ours)
     yield "-- The files as they are now. To see what came later, print the view again:"
-    yield from how_to_see_more
+    yield f"--   latecomer serving FILE {ours.name} --sql {engine}"
+    yield f"-- or, {with_delta}for {_line(ours.tables.panes)} and {_line(ours.table)}."
     panes, corrections = (files_of(ours, table) for table in (ours.tables.panes, ours.table))
     base, later = standing_numbers(sql, ours, panes), counting(sql, ours, panes, corrections)
-    yield f"{statement} as"
+    yield f"{make} {_qualified(sql, name)} as"
     yield served(sql, ours, base, later) + ";"
-
-
-def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
-    how_to_see_more = (
-        f"--   {again}",
-        "-- or, with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for",
-        f"-- read_parquet([…]), for {_line(ours.tables.panes)} and {_line(ours.table)}.",
-    )
-    statement = f"create or replace view {_qualified(DUCKDB, name)}"
-    return _over_files(DUCKDB, ours, statement, _duckdb_files, how_to_see_more)
 
 
 def _duckdb_files(ours: Corrections, table: Table) -> str:
@@ -80,16 +80,6 @@ def _duckdb_files(ours: Corrections, table: Table) -> str:
     if not paths:
         return _no_rows(DUCKDB, ours)
     return f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
-
-
-def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
-    how_to_see_more = (
-        f"--   {again}",
-        "-- or, in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,",
-        f"-- for {_line(ours.tables.panes)} and {_line(ours.table)}.",
-    )
-    statement = f"create or replace temporary view {_qualified(SPARK, name)}"
-    return _over_files(SPARK, ours, statement, _spark_files, how_to_see_more)
 
 
 def _spark_files(ours: Corrections, table: Table) -> str:
@@ -110,8 +100,9 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
     yield f"--   latecomer correct FILE {ours.name} --format csv |"
     yield f"--     psql -c 'copy {_comment(_qualified(POSTGRES, corrections))} from stdin csv header'"
     yield "-- To start over, as after a rebuild: truncate the table, and load what correct --all prints."
+    kinds = {column: ours.kinds.get(column, "bigint") for column in row_schema(ours).names}
     columns = ",\n".join(
-        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _row_kinds(ours).items()
+        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in kinds.items()
     )
     yield f"create table if not exists {_qualified(POSTGRES, corrections)} (\n{columns}\n);"
     yield f"create or replace view {_qualified(POSTGRES, name)} as"
@@ -122,16 +113,6 @@ def postgres_statement(ours: Corrections, table: str, corrections: str) -> str:
     """The query of the view over a table of results and one of corrections, both named as in SQL."""
     base = f"select {POSTGRES.listed(dated_columns(ours))} from {table}"
     return served(POSTGRES, ours, base, corrections)
-
-
-def _row_kinds(ours: Corrections) -> dict[str, str]:
-    """The columns that `correct` prints, and their types."""
-    known = {**ours.layout.keys, **ours.layout.values}
-    moments = ("window_start", "window_end", ours.corrected_at)
-    return {
-        column: known.get(column, "timestamp" if column in moments else "bigint")
-        for column in row_schema(ours).names
-    }
 
 
 def check_postgres(ours: Corrections) -> None:
@@ -162,8 +143,7 @@ def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
         )
     if rough := [name for name, each in sql.merges(ours).items() if each.function != "avg"]:
         notes.append(f"{', '.join(rough)}: where there is a correction, computed here in floating point")
-    for note in notes:
-        yield f"-- {_comment(note)}"
+    yield from (f"-- {_comment(note)}" for note in notes)
 
 
 def _no_rows(sql: Sql, ours: Corrections) -> str:

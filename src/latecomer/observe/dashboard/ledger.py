@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.explain.derived import DerivedValues
-from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.evidence import DerivedValues, Evidence
 from latecomer.after.explain.fates import Event, judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.reader import Reader
