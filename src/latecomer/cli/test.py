@@ -30,7 +30,7 @@ Files = Annotated[
 ]
 
 
-def verify(
+def test(
     files: Files,
     pipeline: Annotated[
         Path | None,
