@@ -29,7 +29,6 @@ def advise(
         typer.Argument(
             metavar="FILE|SOURCE",
             help="The pipeline file; or, with --event-time, files, a folder, a pattern or a Delta table.",
-            show_default=False,
         ),
     ],
     event_time: Annotated[

@@ -24,16 +24,15 @@ def _group() -> None:
 
 @cluster.command()
 def pack(
-    out: Annotated[
-        Path, typer.Argument(metavar="[OUT]", help="The archive to write.", show_default=True)
-    ] = Path("latecomer-environment.tar.gz"),
+    out: Annotated[Path, typer.Argument(metavar="[OUT]", help="The archive to write.")] = Path(
+        "latecomer-environment.tar.gz"
+    ),
     more: Annotated[
         list[str],
         typer.Option(
             "--with",
             help="A package of your own that tasks import, by its name in pip; again for another.",
             metavar="PACKAGE",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer wants it
 ) -> None:

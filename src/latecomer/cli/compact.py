@@ -16,7 +16,6 @@ def compact(
         typer.Option(
             help="How long to keep replaced files for readers that have them open; at most as long as `upkeep` says.",
             metavar="D",
-            show_default=False,
         ),
     ] = None,
     dry_run: Annotated[

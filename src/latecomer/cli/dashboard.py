@@ -12,9 +12,7 @@ from latecomer.cli.options import WrongUsage, Zoned, choose_zone, load
 
 
 def dashboard(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="The pipeline files.", show_default=False)
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The pipeline files.")],
     listen: Annotated[
         str,
         typer.Option(

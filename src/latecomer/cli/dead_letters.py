@@ -67,8 +67,7 @@ _NONE = "there are no dead letters"
 def show_letters(
     file: File,
     by: Annotated[
-        CountedBy | None,
-        typer.Option("--by", help="Count them by this instead, with an example of each.", show_default=False),
+        CountedBy | None, typer.Option("--by", help="Count them by this instead, with an example of each.")
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,

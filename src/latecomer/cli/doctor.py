@@ -32,15 +32,10 @@ LISTED = 16
 def doctor(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="A pipeline file, to look at its source, sinks and store too.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="[FILE]", help="A pipeline file, to look at its source, sinks and store too."),
     ] = None,
     cluster: Annotated[
-        bool,
-        typer.Option("--cluster", help="Run a task on every executor of --master, and look there."),
+        bool, typer.Option("--cluster", help="Run a task on every executor of --master, and look there.")
     ] = False,
     master: Master = None,
 ) -> None:

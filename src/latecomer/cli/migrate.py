@@ -40,12 +40,9 @@ migrate = typer.Typer(
     context_settings=HELP,
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.")]
 PipelineFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--pipeline", help="The pipeline whose log has the events.", metavar="FILE", show_default=False
-    ),
+    Path | None, typer.Option("--pipeline", help="The pipeline whose log has the events.", metavar="FILE")
 ]
 
 
@@ -117,7 +114,6 @@ def check(
         typer.Option(
             help="Only events that arrived at this moment or later; by default, those of the last soak time.",
             metavar="T",
-            show_default=False,
         ),
     ] = None,
     examples: Annotated[int, typer.Option(help="How many drifting events to show.", min=0, max=1000)] = 5,
@@ -245,9 +241,7 @@ def tables(
 @migrate.command("seen")
 def seen(
     file: File,
-    consumer: Annotated[
-        str, typer.Option(help="The consumer's name in the file.", metavar="NAME", show_default=False)
-    ],
+    consumer: Annotated[str, typer.Option(help="The consumer's name in the file.", metavar="NAME")],
     form: Formatted = Format.TABLE,
 ) -> None:
     """Record that a consumer runs with its reader schema in the file. Call it from the consumer's deployment."""

@@ -33,8 +33,8 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.", show_default=False)]
-OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
+OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.")]
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
 """The limit that lets every row through."""
@@ -46,7 +46,6 @@ Zoned = Annotated[
         "--zone",
         help="Read and print times in this zone; that of the output's windows by default, else UTC.",
         metavar="ZONE",
-        show_default=False,
     ),
 ]
 
@@ -58,7 +57,6 @@ Master = Annotated[
         help="Where Spark runs its tasks: spark://HOST:PORT, yarn, k8s://URL; all cores of this machine by default. It "
         "wins over LATECOMER_MASTER and over Spark's own settings.",
         metavar="URL",
-        show_default=False,
     ),
 ]
 
@@ -89,7 +87,6 @@ Limit = Annotated[
         parser=lambda text: limit_of(text),
         metavar="N|all",
         help="Print the first N rows, or all. By default, a table has 100, JSON and CSV have all.",
-        show_default=False,
     ),
 ]
 

@@ -41,7 +41,6 @@ def reconcile(
         typer.Option(
             help="log (computed again from it), a Parquet, CSV or Delta path, sqlite:PATH, postgresql://…",
             metavar="SOURCE",
-            show_default=False,
         ),
     ],
     query: Annotated[

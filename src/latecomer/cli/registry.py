@@ -47,7 +47,6 @@ Url = Annotated[
         metavar="URL",
         envvar="LATECOMER_REGISTRY_URL",
         show_envvar=True,
-        show_default=False,
     ),
 ]
 TokenFile = Annotated[
@@ -56,7 +55,6 @@ TokenFile = Annotated[
         "--token-file",
         help=f"A file with the token to send; else the variable {TOKEN} has it.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
 Store = Annotated[
@@ -65,7 +63,6 @@ Store = Annotated[
         "--store",
         help="The registry's own database instead: a file, or a URL of Postgres.",
         metavar="FILE|URL",
-        show_default=False,
     ),
 ]
 
@@ -89,16 +86,12 @@ def serve(
         typer.Option(
             help="The file of the accepted tokens; else the variable LATECOMER_REGISTRY_TOKENS has them.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     tls_cert: Annotated[
-        Path | None,
-        typer.Option(help="Serve HTTPS with this certificate.", metavar="FILE", show_default=False),
+        Path | None, typer.Option(help="Serve HTTPS with this certificate.", metavar="FILE")
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(help="The key of the certificate.", metavar="FILE", show_default=False)
-    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.", metavar="FILE")] = None,
 ) -> None:
     """Serve a schema registry until it is stopped. What it has acknowledged is on the disk."""
     from latecomer.cli.steps import current
@@ -131,11 +124,10 @@ def _shown_host(host: str) -> str:
 
 @token.command("new")
 def new_token(
-    name: Annotated[str, typer.Option(help="Whose it is; the audit names it.", show_default=False)],
+    name: Annotated[str, typer.Option(help="Whose it is; the audit names it.")],
     scope: Annotated[str, typer.Option(help="What it allows: read, write or admin.")] = "read",
     tokens: Annotated[
-        Path | None,
-        typer.Option(help="Add it to this file of tokens.", metavar="FILE", show_default=False),
+        Path | None, typer.Option(help="Add it to this file of tokens.", metavar="FILE")
     ] = None,
 ) -> None:
     """Make a token. It is printed once; only its hash is kept."""
@@ -157,9 +149,7 @@ def new_token(
 
 @registry.command("check")
 def check(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of the schemas.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the schemas.")],
     url: Url = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -187,14 +177,13 @@ def check(
 
 @registry.command("dry-run")
 def dry_run(
-    level: Annotated[str, typer.Option(help="The level to suppose, such as FULL.", show_default=False)],
+    level: Annotated[str, typer.Option(help="The level to suppose, such as FULL.")],
     url: Url = None,
     store: Store = None,
     token_file: TokenFile = None,
-    prefix: Annotated[str, typer.Option(help="Only subjects that begin with this.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="Only subjects that begin with this.")] = "",
     policy: Annotated[
-        str,
-        typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT."),
+        str, typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT.")
     ] = "STRICT",
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
@@ -292,9 +281,7 @@ def audit(
     url: Url = None,
     store: Store = None,
     token_file: TokenFile = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Only changes of this subject.", show_default=False)
-    ] = None,
+    subject: Annotated[str | None, typer.Option(help="Only changes of this subject.")] = None,
     after: Annotated[int, typer.Option(help="Only changes after this number.", min=0)] = 0,
     form: Formatted = Format.TABLE,
     limit: Limit = None,

@@ -64,8 +64,7 @@ def results(
         typer.Option("--valid-at", metavar="T", help="Only the windows that hold this moment of event time."),
     ] = None,
     window: Annotated[
-        str | None,
-        typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T"),
+        str | None, typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T")
     ] = None,
     key: Annotated[
         list[str] | None,
@@ -76,9 +75,7 @@ def results(
     ] = False,
     prefer: Annotated[
         Origin | None,
-        typer.Option(
-            help="The number of this origin where it has one; a column names the origin.", show_default=False
-        ),
+        typer.Option(help="The number of this origin where it has one; a column names the origin."),
     ] = None,
     nowcast: Annotated[
         bool,

@@ -44,8 +44,7 @@ def run(
     standby: Annotated[
         bool,
         typer.Option(
-            "--standby",
-            help="Wait while another run has the store, and take over when it stops or dies.",
+            "--standby", help="Wait while another run has the store, and take over when it stops or dies."
         ),
     ] = False,
     metrics: Annotated[
@@ -55,7 +54,6 @@ def run(
             metavar="[HOST:]PORT",
             help="Serve /metrics, /healthz and /readyz there meanwhile; 0 is a free port. Another host than this "
             "machine needs LATECOMER_METRICS_TOKEN.",
-            show_default=False,
         ),
     ] = None,
     log: Annotated[
@@ -68,7 +66,6 @@ def run(
             metavar="SHARE",
             help="End with exit code 3 if more than this share of a batch's rows are dead letters, such as 5%. "
             "Without it, a batch of dead letters alone gets a warning.",
-            show_default=False,
         ),
     ] = None,
     form: Formatted = Format.TABLE,

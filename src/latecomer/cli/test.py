@@ -24,10 +24,7 @@ LOG = logging.getLogger(__name__)
 PASS, FAIL, NEEDS_SPARK, UNREADABLE = "pass", "FAIL", "needs --spark", "UNREADABLE"
 USAGE = 2
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE…", help="Transcripts, or folders that hold some.", show_default=False),
-]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Transcripts, or folders that hold some.")]
 
 
 def test(
