@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +15,12 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     Limit,
-    WrongUsage,
     Zoned,
     choose_zone,
     hush_spark,
     load,
     open_reader,
+    pairs_of,
 )
 from latecomer.model.counting import counted
 
@@ -132,7 +131,8 @@ def replay(
 
     choose_zone(zone, file)
     place = "dead-letters replay"
-    choice, fix = asked_for(where, fixes_of(fixes or ()), place, source)
+    given = pairs_of("--fix", "KEY=VALUE", "'format=dd/MM/yyyy HH:mm'", fixes or ())
+    choice, fix = asked_for(where, given, place, source)
     pipeline = load(file)
     hush_spark()
     replayed = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
@@ -148,21 +148,6 @@ def replay(
         from latecomer.cli.render import show
 
         show(replayed.still_dead, form, "", limit)
-
-
-def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
-    """Fixes as they are written in --fix options."""
-    fixes: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise WrongUsage(
-                "--fix", pair, "is not KEY=VALUE", "write it such as --fix 'format=dd/MM/yyyy HH:mm'"
-            )
-        if key in fixes:
-            raise WrongUsage("--fix", pair, f"gives {key} twice", "give each of them once")
-        fixes[key] = value
-    return fixes
 
 
 def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
@@ -227,19 +212,18 @@ def _fates(replayed: ReplayedLetters) -> pa.Table:
 
 
 def _print_json(replayed: ReplayedLetters, dry_run: bool) -> None:
-    from latecomer.model.written_values import json_rows
-    from latecomer.model.zoned import current_zone
+    from latecomer.cli.render import json_table, print_json
 
-    document: dict[str, Any] = {
+    document = {
         "dry_run": dry_run,
         "picked": replayed.picked,
         "events": replayed.events,
         "batch": replayed.batch,
         "completed": replayed.completed,
-        "still_dead": list(json_rows(replayed.still_dead, current_zone())),
+        "still_dead": json_table(replayed.still_dead),
         "outputs": _fates(replayed).to_pylist(),
     }
-    print(json.dumps(document, indent=1, ensure_ascii=False))
+    print_json(document)
 
 
 def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:

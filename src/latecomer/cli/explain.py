@@ -72,7 +72,7 @@ def explain(
 
     choose_zone(zone, file, output)
     most = limit_of(events, "--events", "events")
-    moment, values = moment_of("--window", window), key_of(key or [])
+    moment, values = moment_of("--window", window), key_of(key)
     explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
     if svg is not None:
         _draw(explanation, svg)

@@ -38,8 +38,11 @@ OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's 
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
 """The limit that lets every row through."""
-
-
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="Only this key, column by column. An empty value is null.", metavar="K=V"),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Zoned = Annotated[
     str | None,
     typer.Option(
@@ -48,8 +51,6 @@ Zoned = Annotated[
         metavar="ZONE",
     ),
 ]
-
-
 Master = Annotated[
     str | None,
     typer.Option(
@@ -141,17 +142,23 @@ def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None
         use_zone(zone)
 
 
-def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
+def pairs_of(option: str, form: str, example: str, written: Sequence[str]) -> dict[str, str]:
+    """The values of an option that is given several times, each time in a form such as KEY=VALUE."""
+    pairs: dict[str, str] = {}
+    for pair in written:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise WrongUsage(option, pair, f"is not {form}", f"write it such as {option} {example}")
+        if key in pairs:
+            raise WrongUsage(option, pair, f"gives {key} twice", "give each of them once")
+        pairs[key] = value
+    return pairs
+
+
+def key_of(written: Sequence[str] | None) -> dict[str, str | None]:
     """A key as it is written in --key options, column by column; an empty value is null."""
-    key: dict[str, str | None] = {}
-    for pair in pairs:
-        column, equals, value = pair.partition("=")
-        if not equals or not column:
-            raise WrongUsage("--key", pair, "is not column=value", "write it such as --key merchant=m1")
-        if column in key:
-            raise WrongUsage("--key", pair, "names a column twice", "give each column one value")
-        key[column] = value or None
-    return key
+    pairs = pairs_of("--key", "column=value", "merchant=m1", written or ())
+    return {column: value or None for column, value in pairs.items()}
 
 
 def share_of(option: str, written: str) -> float:
@@ -165,6 +172,17 @@ def share_of(option: str, written: str) -> float:
     return share
 
 
+def address_of(option: str, written: str, usual: int) -> tuple[str, int]:
+    """The host and the port of an option."""
+    from latecomer.observe import serving
+
+    try:
+        return serving.address_of(written)
+    except ValueError as error:
+        fix = f"write a port such as {usual}, or a host and a port such as 0.0.0.0:{usual}"
+        raise WrongUsage(option, written, str(error), fix) from None
+
+
 @contextmanager
 def writing(option: str, path: Path) -> Iterator[None]:
     """Raise a `WrongUsage` of the option if the block cannot write the file that the option names."""
@@ -175,9 +193,10 @@ def writing(option: str, path: Path) -> Iterator[None]:
         raise WrongUsage(option, str(path), f"cannot be written: {error.strerror}", fix) from None
 
 
-def note(text: str) -> None:
-    """Print a remark beside the answer, on standard error."""
-    print(f"note: {text}", file=sys.stderr)
+def note(*remarks: str) -> None:
+    """Print remarks beside the answer, on standard error."""
+    for remark in remarks:
+        print(f"note: {remark}", file=sys.stderr)
 
 
 def hush_spark() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from latecomer.cli.json_log import JsonDisplay
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from latecomer.after.reading.reader import Reader
+    from latecomer.config.models import Pipeline
     from latecomer.config.sources import Files
     from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.running import RunReport
+    from latecomer.observe.serving import ServedMetrics
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates in a line of progress; the summary has all."""
@@ -168,14 +171,51 @@ class Progress(Protocol):
     def __call__(self, report: BatchReport) -> None: ...
 
 
+class Watch:
+    """Is called with each batch of a run: adds it up, counts it for the metrics, shows it, and warns of each kind of
+    trouble once."""
+
+    def __init__(
+        self, pipeline: Pipeline, file: Path, form: Format, most: float | None, serving: ServedMetrics | None
+    ) -> None:
+        self.totals = Totals()
+        self.too_many_dead = False
+        """Whether more than the share `most` of some batch's rows were dead letters."""
+        self._files = None if pipeline.sources else pipeline.source.files
+        self._file, self._most, self._serving = file, most, serving
+        self._show = progress(form, self.totals)
+        self._warned: set[str] = set()
+
+    def __call__(self, report: BatchReport) -> None:
+        self.totals.add(report)
+        if self._serving is not None:
+            self._serving.figures.batch(report)
+        self._show(report)
+        self.too_many_dead |= self._most is not None and is_beyond(report, self._most)
+        warnings = {
+            "order": out_of_step_in_words(report, self._files),
+            "dead": dead_in_words(report, self._most, self._file),
+        }
+        for kind, warning in warnings.items():
+            if warning is not None and kind not in self._warned:
+                self._warned.add(kind)
+                current().line(warning)
+
+
 def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock) -> Progress:
     """A function that shows each batch: JSON and CSV on standard output; else on standard error, live on a terminal,
-    or as a line for each batch."""
-    if form is Format.JSON:
-        return lambda report: _out(json.dumps(as_json(report)))
-    if form is Format.CSV:
-        return _csv_rows()
+    or as a line for each batch. Where standard error is JSON, each batch is an object there as well."""
     display = current()
+    if isinstance(display, JsonDisplay):
+        also = _on_standard_output(form)
+
+        def log_batch(report: BatchReport) -> None:
+            display.say("info", "batch", **as_json(report))
+            also(report)
+
+        return log_batch
+    if form is not Format.TABLE:
+        return _on_standard_output(form)
 
     def report_batch(report: BatchReport) -> None:
         # Computed whenever it is shown, so that a source that has stopped does not look healthy.
@@ -188,11 +228,11 @@ def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock
     return report_batch
 
 
-def _out(line: str) -> None:
-    print(line, flush=True)
-
-
-def _csv_rows() -> Progress:
+def _on_standard_output(form: Format) -> Progress:
+    if form is Format.TABLE:
+        return lambda _: None
+    if form is Format.JSON:
+        return lambda report: print(json.dumps(as_json(report)), flush=True)
     header = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
     sys.stdout.write(csv_line(header))
 

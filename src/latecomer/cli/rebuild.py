@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
@@ -212,18 +211,18 @@ def _print_plan(plan: Rebuild) -> None:
 
 
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
+    import pyarrow as pa
+
+    from latecomer.cli.render import print_json, show
+    from latecomer.store.rebuild_words import largest
+
     record = asdict(plan.record)
     for name in ("since", "until", "watermark", "low", "high", "made_at"):
         record[name] = _moment(record[name])
     if form is Format.JSON:
-        print(json.dumps({"plan": plan.id, **record, **(more or {})}, indent=1, ensure_ascii=False))
-        return
-    import pyarrow as pa
-
-    from latecomer.cli.render import show
-    from latecomer.store.rebuild_words import largest
-
-    show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
+        print_json({"plan": plan.id, **record, **(more or {})})
+    else:
+        show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
 
 
 def _report(done: Applied) -> str:

@@ -13,6 +13,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Keys,
     Limit,
     OutputName,
     WrongUsage,
@@ -66,10 +67,7 @@ def results(
     window: Annotated[
         str | None, typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T")
     ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this key, column by column. An empty value is null.", metavar="K=V"),
-    ] = None,
+    key: Keys = None,
     serving: Annotated[
         bool, typer.Option("--serving", help="Base plus correction, and both of them.")
     ] = False,
@@ -100,7 +98,7 @@ def results(
         raise WrongUsage("--window", window, "means the same as --valid-at", "give one of the two")
     option, valid_text = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
     valid = None if valid_text is None else moment_of(option, valid_text)
-    key_values = key_of(key or [])
+    key_values = key_of(key)
     if as_of is not None and as_of_arrival is not None:
         raise WrongUsage(
             "--as-of", as_of, "goes by another clock than --as-of-arrival", "give one of the two"
@@ -121,8 +119,7 @@ def results(
         rows = reader.results(output, open_windows, published, valid, key_values, as_of_arrival=arrived)
     empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], valid_text, key_values)
     show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
-    for remark in reader.notes:
-        note(remark)
+    note(*reader.notes)
 
 
 def _show_nowcast(
@@ -140,8 +137,7 @@ def _show_nowcast(
     _require_none_of(others, "--nowcast")
     found = nowcast(open_reader(file), output, window, key)
     show(found.rows, form, "no window is open or has closed recently", limit)
-    for remark in found.notes:
-        note(remark)
+    note(*found.notes)
 
 
 def _require_none_of(others: Mapping[str, object], asked: str) -> None:

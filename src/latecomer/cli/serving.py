@@ -32,5 +32,4 @@ def serving(
             raise WrongUsage(option, name, "is not a name", "write NAME or SCHEMA.NAME")
     reader = open_reader(file)
     typer.echo(view_of(reader, output, sql, view, table), nl=False)
-    for remark in reader.notes:
-        note(remark)
+    note(*reader.notes)

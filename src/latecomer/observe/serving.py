@@ -200,8 +200,8 @@ class ServedMetrics(Server):
     def url(self) -> str:
         return f"{super().url}/metrics"
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.failed = kind is not None
+    def __exit__(self, *raised: object) -> None:
+        self.failed = any(raised)
         self.figures.close()
         super().__exit__()
 
