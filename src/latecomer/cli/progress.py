@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -165,10 +165,8 @@ def in_words(fate: Fate) -> str:
     return fate.value.replace("_", " ")
 
 
-class Progress(Protocol):
-    """Is called with each batch."""
-
-    def __call__(self, report: BatchReport) -> None: ...
+Progress = Callable[["BatchReport"], None]
+"""Is called with each batch."""
 
 
 class Watch:
