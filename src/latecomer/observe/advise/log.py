@@ -27,7 +27,7 @@ from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
-from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject
+from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject, Where
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store
@@ -116,8 +116,9 @@ class LogHistory(History):
         where = None
         if output.where is not None:
             try:
-                keeps = predicate(output.where, kinds)
-                where = keeps, tuple((column, view[column]) for column in named_columns(output.where, kinds))
+                predicate(output.where, kinds)
+                columns = {column: view[column] for column in named_columns(output.where, kinds)}
+                where = Where(output.where, kinds, columns)
             except NeedsSpark:
                 self.notes.append(
                     f"{name}: its where needs Spark, so events that it excludes are counted too"
