@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -88,12 +88,15 @@ def as_line(report: BatchReport) -> str:
         line += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
         line += f", {counted(report.received.dead_letters, 'dead letter')}"
+    return "; ".join([line, *_counts_of(report, (*SHOWN_FATES, Fate.FAILED))])
+
+
+def _counts_of(report: BatchReport, shown: Sequence[Fate]) -> Iterator[str]:
+    """The events of some fates, for each output that has any."""
     for output, (_, fates) in by_output(report).items():
-        shown = (*SHOWN_FATES, Fate.FAILED)
         counts = [f"{int(fates[fate]):,} {in_words(fate)}" for fate in shown if fates.get(fate)]
         if counts:
-            line += f"; {output}: {', '.join(counts)}"
-    return line
+            yield f"{output}: {', '.join(counts)}"
 
 
 def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
@@ -101,15 +104,11 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
     out_of_step = report.out_of_step
     if out_of_step is None:
         return None
-    late = [
-        f"{output}: {', '.join(counts)}"
-        for output, (_, fates) in by_output(report).items()
-        if (counts := [f"{int(fates[fate]):,} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
-    ]
+    late = "; ".join(_counts_of(report, SHOWN_FATES)) or "none of them is late"
     return (
         f"warning: batch {report.batch} has {counted(out_of_step.events, 'event')} that arrived up to "
         f"{shown_duration(out_of_step.by)} before others that had been read already"
-        f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
+        f" ({late}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
     )
 

@@ -6,10 +6,10 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.schemas import Level, Policy
     from latecomer.schemas.registry.client import Client
+    from latecomer.schemas.registry.core import Registry
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
@@ -108,7 +109,8 @@ def serve(
         closing(serving.bound_socket(host, port)) as listening,
         closing(Registry(open_database(store))) as kept,
     ):
-        place = f"{'https' if tls_cert else 'http'}://{_shown_host(host)}:{listening.getsockname()[1]}"
+        shown = f"[{host}]" if ":" in host else host
+        place = f"{'https' if tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
         current().rest()
         print(f"registry at {place}, kept in {kept.shown}", flush=True)
         if known is None:
@@ -116,10 +118,6 @@ def serve(
         elif tls_cert is None and not is_loopback(host):
             note("tokens go over the network unencrypted; give --tls-cert, or put a proxy with TLS before it")
         serving.serve(kept, known, listening, tls_cert, tls_key)
-
-
-def _shown_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 @token.command("new")
@@ -188,23 +186,13 @@ def dry_run(
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
     from latecomer.schemas.registry import checking
-    from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
 
     supposed, by = _supposed(level, policy)
     refused = set()
-
-    def print_all(history: checking.History) -> None:
+    with _asked(store, url, token_file) as history:
         for each in checking.dry_run(history, supposed, prefix, by):
             refused.add((each.subject, each.version))
             print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")
-
-    _require_one(store, url)
-    if store is not None:
-        with closing(Registry(open_database(store, create=False))) as kept:
-            print_all(kept)
-    else:
-        print_all(_client(url, token_file))
     print(f"{supposed} would have refused {counted(len(refused), 'version')}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
@@ -290,21 +278,14 @@ def audit(
     import pyarrow as pa
 
     from latecomer.cli.render import show
-    from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
 
-    _require_one(store, url)
-    if store is not None:
-        with closing(Registry(open_database(store, create=False))) as kept:
-            changes = list(
-                _pages(lambda last: [each.body() for each in kept.audit(last, _PAGE, subject)], after)
-            )
-    else:
-        client = _client(url, token_file)
-        changes = list(_pages(lambda last: client.audit(last, _PAGE, subject), after))
-    texts = [
-        {**each, "before": json.dumps(each["before"]), "after": json.dumps(each["after"])} for each in changes
-    ]
+    texts = []
+    with _asked(store, url, token_file) as asked:
+        while page := asked.audit(after, _PAGE, subject):
+            for each in page:
+                change = each if isinstance(each, dict) else each.body()
+                texts.append(change | {name: json.dumps(change[name]) for name in ("before", "after")})
+            after = texts[-1]["number"]
     kinds = pa.schema([(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS])
     show(pa.Table.from_pylist(texts, kinds), form, "nothing was changed yet", limit)
 
@@ -314,16 +295,19 @@ _COLUMNS = ("number", "at", "who", "from", "action", "subject", "version", "befo
 _NUMBERS = ("number", "version")
 
 
-def _pages(ask: Callable[[int], list[dict[str, Any]]], after: int) -> Iterator[dict[str, Any]]:
-    """Every entry, a page at a time."""
-    while page := ask(after):
-        yield from page
-        after = page[-1]["number"]
+@contextmanager
+def _asked(store: str | None, url: str | None, token_file: Path | None) -> Iterator[Registry | Client]:
+    """The registry of --store, opened from its database, or that of --url."""
+    from latecomer.schemas.registry.core import Registry
+    from latecomer.schemas.registry.opening import open_database
 
-
-def _require_one(store: str | None, url: str | None) -> None:
-    if store is not None and url is not None:
+    if store is None:
+        yield _client(url, token_file)
+        return
+    if url is not None:
         raise WrongUsage("--store", store, "cannot go with --url", "give one of them")
+    with closing(Registry(open_database(store, create=False))) as kept:
+        yield kept
 
 
 def _client(url: str | None, token_file: Path | None) -> Client:

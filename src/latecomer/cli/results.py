@@ -26,10 +26,7 @@ from latecomer.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
-
-    import pyarrow as pa
 
     from latecomer.after.reading.reader import Reader
 
@@ -108,13 +105,28 @@ def results(
         fix = "leave --open out: panes published by then are shown, EARLY ones too"
         raise WrongUsage(*moment, "cannot be asked of windows still open", fix)
     if nowcast:
-        others = {"--serving": serving, "--prefer": prefer, **texts}
-        _show_nowcast(file, output, valid, key_values, others, form, limit)
+        from latecomer.observe.nowcast.nowcasting import nowcast as nowcast_of
+
+        _require_alone("--nowcast", {"--serving": serving, "--prefer": prefer, **texts})
+        found = nowcast_of(open_reader(file), output, valid, key_values)
+        show(found.rows, form, "no window is open or has closed recently", limit)
+        note(*found.notes)
         return
     reader = open_reader(file)
+    if serving and prefer is not None:
+        fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
+        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
     if serving or prefer is not None:
-        _require_alone(serving, prefer, {"--open": open_windows, **texts})
-        rows = _served(reader, output, prefer, reader.choose(output, valid, key_values))
+        from latecomer.after.serving import serving as served
+
+        # Corrections are known as they are now, for windows that have closed.
+        _require_alone("--serving" if serving else "--prefer", {"--open": open_windows, **texts})
+        chosen = reader.choose(output, valid, key_values)
+        rows = (
+            served.serving(reader, output, chosen)
+            if prefer is None
+            else served.preferred(reader, output, prefer, chosen)
+        )
     else:
         rows = reader.results(output, open_windows, published, valid, key_values, as_of_arrival=arrived)
     empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], valid_text, key_values)
@@ -122,25 +134,7 @@ def results(
     note(*reader.notes)
 
 
-def _show_nowcast(
-    file: Path,
-    output: str,
-    window: datetime | None,
-    key: Mapping[str, str | None],
-    others: Mapping[str, object],
-    form: Format,
-    limit: int | None,
-) -> None:
-    from latecomer.cli.render import show
-    from latecomer.observe.nowcast.nowcasting import nowcast
-
-    _require_none_of(others, "--nowcast")
-    found = nowcast(open_reader(file), output, window, key)
-    show(found.rows, form, "no window is open or has closed recently", limit)
-    note(*found.notes)
-
-
-def _require_none_of(others: Mapping[str, object], asked: str) -> None:
+def _require_alone(asked: str, others: Mapping[str, object]) -> None:
     for option, value in others.items():
         if value:
             text = value if isinstance(value, bool) else str(value)
@@ -158,22 +152,6 @@ def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tup
         return as_of, as_of_arrival
     LOG.warning("--clock is deprecated: write --as-of-arrival T for --as-of T --clock arrival")
     return None, as_of_arrival or as_of
-
-
-def _require_alone(serving: bool, prefer: Origin | None, others: Mapping[str, object]) -> None:
-    """Refuse other moments and open windows: corrections are known as they are now, for windows that have closed."""
-    if serving and prefer is not None:
-        fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
-        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
-    _require_none_of(others, "--serving" if serving else "--prefer")
-
-
-def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
-    from latecomer.after.serving.serving import preferred, serving
-
-    if prefer is None:
-        return serving(reader, output, chosen)
-    return preferred(reader, output, prefer, chosen)
 
 
 def _nothing(
