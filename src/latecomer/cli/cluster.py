@@ -8,18 +8,10 @@ from typing import Annotated
 
 import typer
 
+from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
 
-cluster = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Pack the environment of this process for the executors of a Spark cluster.",
-)
-
-
-@cluster.callback()
-def _group() -> None:
-    """Pack the environment of this process for the executors of a Spark cluster."""
+cluster = group("cluster")
 
 
 @cluster.command()

@@ -22,6 +22,7 @@ from latecomer.cli.options import (
     open_reader,
     pairs_of,
 )
+from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
@@ -43,11 +44,7 @@ class _ShowByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-dead_letters = typer.Typer(
-    cls=_ShowByDefault,
-    help="Show the rows that could not be read as events, and why; or replay them, repaired.",
-    context_settings=HELP,
-)
+dead_letters = group("dead-letters", _ShowByDefault)
 
 
 class CountedBy(StrEnum):
@@ -86,38 +83,34 @@ def show_letters(
         _print_failed(reader, file)
 
 
-Where = Annotated[
-    str | None,
-    typer.Option("--where", help="Replay only those for which this SQL condition is true.", metavar="SQL"),
-]
-Fixes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fix",
-        help="How the event time is written (format=PATTERN or unit=s|ms|us|ns), SQL for a column "
-        "(column:NAME=SQL) or for the record (raw=SQL), or a file of corrected records (text=FILE). "
-        "May be given several times.",
-        metavar="KEY=VALUE",
-    ),
-]
-FromSource = Annotated[
-    str | None,
-    typer.Option(
-        "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
-]
-
-
 @dead_letters.command("replay")
 def replay(
     file: File,
-    where: Where = None,
-    fixes: Fixes = None,
-    source: FromSource = None,
-    dry_run: DryRun = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", help="Replay only those for which this SQL condition is true.", metavar="SQL"
+        ),
+    ] = None,
+    fixes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fix",
+            help="How the event time is written (format=PATTERN or unit=s|ms|us|ns), SQL for a column "
+            "(column:NAME=SQL) or for the record (raw=SQL), or a file of corrected records (text=FILE). "
+            "May be given several times.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
+    ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,

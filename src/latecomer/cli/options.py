@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 HELP = {"help_option_names": ["-h", "--help"]}
-"""The context settings of every group of verbs."""
+"""The context settings of the command line; all verbs inherit them."""
 
 
 class Format(StrEnum):

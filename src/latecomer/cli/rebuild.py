@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import (
-    HELP,
     File,
     Format,
     Formatted,
@@ -26,6 +25,7 @@ from latecomer.cli.options import (
     range_of,
     refusal,
 )
+from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS
 
@@ -50,11 +50,7 @@ Last = Annotated[
 
 LOG = logging.getLogger(__name__)
 
-rebuild = typer.Typer(
-    help="Compute windows anew from the log, and publish what changed.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
+rebuild = group("rebuild")
 
 
 @rebuild.command("plan")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import HELP, File, Format, Formatted, Limit, WrongUsage, load, note
+from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load, note
+from latecomer.cli.verbs import group
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
 from latecomer.model.hosts import is_loopback
@@ -28,16 +29,8 @@ LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
 STORE = "registry.db"
 
-registry = typer.Typer(
-    help="Serve a schema registry that speaks Confluent's REST interface, or compare schemas with those of one.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
-token = typer.Typer(
-    help="Make the tokens that a registry accepts.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
+registry = group("registry")
+token = typer.Typer(help="Make the tokens that a registry accepts.", no_args_is_help=True)
 registry.add_typer(token, name="token")
 
 Url = Annotated[

@@ -99,6 +99,11 @@ class _Loaded(Mapping[str, Any]):
         return len(VERBS)
 
 
+def group(name: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """A verb that has verbs of its own."""
+    return typer.Typer(cls=cls, help=VERBS[name], no_args_is_help=cls is TyperGroup)
+
+
 @cache
 def _built(name: str) -> Any:
     word = name.replace("-", "_")
