@@ -249,9 +249,16 @@ class Figures(Collector):
         self._set("run_info", 1, _version())
         self._measure_watermark(now)
         self._measure_lease()
-        self._measure_work()
-        self._measure_sinks()
         self._measure_trends(now)
+        work = Work() if self._engine is None else self._engine.runner.work
+        self._set("spark_jobs_total", work.jobs)
+        self._set("spark_tasks_total", work.tasks)
+        self._set("spark_rows_total", work.rows)
+        self._set("spark_task_seconds_total", work.seconds)
+        for worker in () if self._engine is None else self._engine.sinks.workers:
+            named = (worker.feed.listed.field, worker.sink.kind)
+            self._set("sink_batches_behind", worker.behind, *named)
+            self._set("sink_down", float(worker.outage is not None), *named)
         for table, (size, count) in self.sizes.tables.items():
             self._set("store_bytes", size, table)
             self._set("store_files", count, table)
@@ -296,19 +303,6 @@ class Figures(Collector):
             self._set("lease_renewal_age_seconds", lease.clock.now() - lease.renewed_at)
         if self._leased:
             self._set("lease_held", float(lease is not None and not lease.lost))
-
-    def _measure_work(self) -> None:
-        work = Work() if self._engine is None else self._engine.runner.work
-        self._set("spark_jobs_total", work.jobs)
-        self._set("spark_tasks_total", work.tasks)
-        self._set("spark_rows_total", work.rows)
-        self._set("spark_task_seconds_total", work.seconds)
-
-    def _measure_sinks(self) -> None:
-        for worker in () if self._engine is None else self._engine.sinks.workers:
-            named = (worker.feed.listed.field, worker.sink.kind)
-            self._set("sink_batches_behind", worker.behind, *named)
-            self._set("sink_down", float(worker.outage is not None), *named)
 
     def _measure_trends(self, now: int) -> None:
         if now - self._trends_at < TRENDS_EVERY:

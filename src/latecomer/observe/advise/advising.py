@@ -17,7 +17,6 @@ from latecomer.model.strategies import Bounded
 from latecomer.observe.advise.history import OTHERS, History, Subject
 from latecomer.observe.advise.measuring import (
     FirstPass,
-    Plan,
     Sample,
     SecondPass,
     first_pass,
@@ -48,9 +47,9 @@ def advise(history: History, wanted: Wanted) -> Advice:
         delay, reason = advice.delay_under(tried, delay, wish)
     others = _idle_and_future(history, first)
     settings, lateness = _lateness(history, first, delay, wish, others)
-    plan = Plan(_settings(history, first, delay, lateness, wanted), delay)
+    supposed = _settings(history, first, delay, lateness, wanted)
     LOG.info("counting what settings would do")
-    second = second_pass(history, plan, Sample(sample))
+    second = second_pass(history, supposed, delay, Sample(sample))
     course, strategy = history.course, history.strategy
     present = strategy.delays if isinstance(strategy, Bounded) else {}
     partitions = first.partitions.groups() if len(course.partitions) > 1 else []

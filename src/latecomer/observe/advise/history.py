@@ -41,14 +41,9 @@ class Part:
         """Those of the events that are chosen."""
         if chosen.all():
             return self
-        return Part(
-            self.row[chosen],
-            self.times[chosen],
-            self.age[chosen],
-            self.partition[chosen],
-            self.batch[chosen],
-            self.columns.filter(pa.array(chosen)),
-        )
+        columns = (self.row, self.times, self.age, self.partition, self.batch)
+        row, times, age, partition, batch = (each[chosen] for each in columns)
+        return Part(row, times, age, partition, batch, self.columns.filter(pa.array(chosen)))
 
 
 @dataclass(frozen=True)

@@ -190,16 +190,6 @@ def _count_overdue(
 # The second pass
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the second pass measures."""
-
-    settings: Mapping[str, Sequence[Setting]]
-    """For each output."""
-    delay: int
-    """Events further behind than this count as late when groups are compared."""
-
-
 @dataclass
 class SecondPass:
     """The result of the second pass: what settings would do, which groups are late, and the bias of dropping them."""
@@ -241,11 +231,14 @@ def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict
     }
 
 
-def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
-    """Measure what each setting would have meant, and for which groups."""
-    sweeps = _sweeps(history, plan.settings)
+def second_pass(
+    history: History, settings: Mapping[str, Sequence[Setting]], delay: int, sample: Sample
+) -> SecondPass:
+    """Measure what the settings of each output would have meant, and for which groups. Events that are further behind
+    than the delay count as late when groups are compared."""
+    sweeps = _sweeps(history, settings)
     who = {name: _Counted() for name in history.by}
-    sums = {each.name: _Sums(history, plan.delay, each) for each in history.subjects}
+    sums = {each.name: _Sums(history, delay, each) for each in history.subjects}
     known: dict[object, int] = {}
     columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
     second, course = SecondPass(), history.course
@@ -253,7 +246,7 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
         part = sample.of(whole)
         for name, mine in _swept(history, part, sweeps, known):
             sums[name].take(mine, {column: who[column].codes for column in who})
-        late = behind_of(history, part) > plan.delay
+        late = behind_of(history, part) > delay
         block = blocks_of(history, part)
         for name, stored in history.by.items():
             who[name].take(part.columns.column(stored), block, late)

@@ -146,13 +146,8 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
         return None
     end = last // MINUTE
     by_minute = "date_bin(interval '1 minute', p.published_at)"
-    counted = dict(_received_by(store, by_minute, (end - 59) * MINUTE - 1))
-    return {
-        "bars": [counted.get(minute * MINUTE, 0) for minute in range(end - 59, end + 1)],
-        "since": (end - 59) * MINUTE // 1000,
-        "until": (end + 1) * MINUTE // 1000,
-        "width": MINUTE // 1000,
-    }
+    counted = _received_by(store, by_minute, (end - 59) * MINUTE - 1)
+    return by_arrival.bars({at // MINUTE: events for at, events in counted}, end - 59, end, MINUTE)
 
 
 def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
