@@ -68,6 +68,11 @@ def advise(history: History, wanted: Wanted) -> Advice:
         for each in history.subjects
         if each.name in second.answers
     ]
+    crowded = [
+        f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
+        for name, delays in first.by.items()
+        if delays.codes.others
+    ]
     cautions = advice.cautions(first.behind, first.slices, course.span, delay, wish)
     return Advice(
         history.title,
@@ -89,7 +94,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
         first.producers.skews(),
         advised,
         cautions,
-        [*history.notes, *_notes(first)],
+        [*history.notes, *crowded],
     )
 
 
@@ -174,14 +179,6 @@ def _idle_and_future(history: History, first: FirstPass) -> list[Advised]:
     is_set = "max_future" in strategy.model_fields_set
     advised.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
     return advised
-
-
-def _notes(first: FirstPass) -> list[str]:
-    crowded = [name for name, delays in first.by.items() if delays.codes.others]
-    return [
-        f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
-        for name in crowded
-    ]
 
 
 def _delay_of(history: History) -> int | None:

@@ -148,7 +148,12 @@ def first_pass(history: History, sample: Sample) -> FirstPass:
         first.seen += len(whole)
         part = sample.of(whole)
         first.events += len(part)
-        _count_overdue(first, history.subjects, ends, part, course.newest)
+        for subject in history.subjects:
+            mine, end = kept(part, subject), ends[subject.name]
+            first.kept[subject.name] += len(mine)
+            if end.known and len(mine):
+                overdue = course.newest[mine.row] - end.last(mine.times)
+                first.overdue[subject.name].add(overdue[overdue >= 0])
         part = part.only(course.counts[part.row])
         if not len(part):
             continue
@@ -174,17 +179,6 @@ def behind_of(history: History, part: Part) -> Whole:
     """How far each event is behind the newest of its own partition, as it was before the event's tick."""
     before = history.course.before(part.row, np.maximum(part.partition, 0))
     return np.where(before == NOTHING, 0, np.maximum(before - part.times, 0))
-
-
-def _count_overdue(
-    first: FirstPass, subjects: Sequence[Subject], ends: Mapping[str, WindowEnds], part: Part, newest: Whole
-) -> None:
-    for subject in subjects:
-        mine = kept(part, subject)
-        first.kept[subject.name] += len(mine)
-        if ends[subject.name].known and len(mine):
-            overdue = newest[mine.row] - ends[subject.name].last(mine.times)
-            first.overdue[subject.name].add(overdue[overdue >= 0])
 
 
 # The second pass

@@ -96,7 +96,7 @@ class RawFiles:
             with self._explained(path):
                 times, readable = micros_of(rows.column(source.event_time), source, "--event-time")
                 if source.arrival is None:
-                    arrivals, arrived = np.full(len(times), _changed_at(path), np.int64), readable
+                    arrivals, arrived = np.full(len(times), Path(path).stat().st_mtime_ns // 1_000), readable
                 else:
                     arrivals, arrived = micros_of(rows.column(source.arrival), source, "--arrival")
             whole = readable & arrived
@@ -231,7 +231,3 @@ def _format(path: str) -> str:
     if start[:4] == b"PAR1":
         return "parquet"
     return "json" if start.lstrip()[:1] == b"{" else "csv"
-
-
-def _changed_at(path: str) -> int:
-    return Path(path).stat().st_mtime_ns // 1_000
