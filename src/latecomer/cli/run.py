@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,11 +24,6 @@ from latecomer.cli.options import (
     share_of,
 )
 from latecomer.errors import MachineError, StoreInUse
-
-if TYPE_CHECKING:
-    from latecomer.config.models import Pipeline
-    from latecomer.observe.serving import ServedMetrics
-
 
 TOO_MANY_DEAD = 3
 """The exit code if a batch has more dead letters than --max-dead allows."""
@@ -76,7 +71,11 @@ def run(
     most = None if max_dead is None else share_of("--max-dead", max_dead)
     pipeline = load(file)
     print_warnings(pipeline, file)
-    serving = None if metrics is None else _served(pipeline, metrics)
+    serving = None
+    if metrics is not None:  # an address that cannot be served is reported before Spark starts
+        from latecomer.observe.serving import ServedMetrics
+
+        serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
     try:
         from latecomer.after.reading.reader import Reader
         from latecomer.after.serving.postgres import beside_a_run
@@ -116,10 +115,3 @@ def run(
         print(report.work.in_words, file=sys.stderr)
     if watch.too_many_dead:
         raise typer.Exit(TOO_MANY_DEAD)
-
-
-def _served(pipeline: Pipeline, written: str) -> ServedMetrics:
-    """The server of the metrics. An address that cannot be served is reported before Spark starts."""
-    from latecomer.observe.serving import ServedMetrics
-
-    return ServedMetrics(pipeline, *address_of("--metrics", written, 9464))

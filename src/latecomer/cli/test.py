@@ -48,7 +48,12 @@ def test(
     tested = load(pipeline) if pipeline else None
     loaded = [_loaded(file, tested) for file in _transcripts(files)]
     readable = any(not isinstance(each, Unreadable) for each in loaded)
-    session = _session() if spark and readable else None
+    session = None
+    if spark and readable:
+        from latecomer.spark.session import build_session
+
+        hush_spark()
+        session = build_session("test")
     outcomes = []
     for nth, each in enumerate(loaded, start=1):
         LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
@@ -119,10 +124,3 @@ def _run(
     except NeedsSpark as error:
         result, differences = NEEDS_SPARK, [f"{transcript.file}: {error}"]
     return result, differences, time.monotonic() - began
-
-
-def _session() -> SparkSession:
-    from latecomer.spark.session import build_session
-
-    hush_spark()
-    return build_session("test")
