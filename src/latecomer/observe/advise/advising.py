@@ -68,11 +68,6 @@ def advise(history: History, wanted: Wanted) -> Advice:
         for each in history.subjects
         if each.name in second.answers
     ]
-    crowded = [
-        f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
-        for name, delays in first.by.items()
-        if delays.codes.others
-    ]
     cautions = advice.cautions(first.behind, first.slices, course.span, delay, wish)
     return Advice(
         history.title,
@@ -94,7 +89,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
         first.producers.skews(),
         advised,
         cautions,
-        [*history.notes, *crowded],
+        [*history.notes, *_crowded(first)],
     )
 
 
@@ -179,6 +174,14 @@ def _idle_and_future(history: History, first: FirstPass) -> list[Advised]:
     is_set = "max_future" in strategy.model_fields_set
     advised.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
     return advised
+
+
+def _crowded(first: FirstPass) -> list[str]:
+    return [
+        f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
+        for name, delays in first.by.items()
+        if delays.codes.others
+    ]
 
 
 def _delay_of(history: History) -> int | None:
