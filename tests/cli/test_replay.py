@@ -50,7 +50,7 @@ def test_a_wrong_setting_is_told_with_field_value_and_fix(unrun: Lake, cli: Cli,
     [
         (("--set", "watermark.delay"), "is not FIELD=VALUE"),
         (("--set", "watermark.delay={"), "cannot be read"),
-        (("--set", "watermark.delay=1s", "--set", "watermark.delay=2s"), "is set twice"),
+        (("--set", "watermark.delay=1s", "--set", "watermark.delay=2s"), "gives watermark.delay twice"),
         (("--output", "minute_totls"), "did you mean minute_totals?"),
         (("--format", "xml"), "--format"),
         (("--to", "ftp://bucket/replayed"), "ftp is not supported"),

@@ -43,7 +43,7 @@ def slow():
     print("the answer")
 
 sys.modules["latecomer.cli.slow"] = types.SimpleNamespace(slow=slow)
-verbs.VERBS["slow"] = verbs.Verb("slow", "slow", "Take long.")
+verbs.VERBS["slow"] = "Take long."
 main()
 """
 

@@ -29,7 +29,6 @@ def advise(
         typer.Argument(
             metavar="FILE|SOURCE",
             help="The pipeline file; or, with --event-time, files, a folder, a pattern or a Delta table.",
-            show_default=False,
         ),
     ],
     event_time: Annotated[
@@ -160,15 +159,12 @@ def advise(
             typer.echo(harmless(line))
     for option, path, make in (("--html", html, advice.html), ("--svg", svg, advice.svg)):
         if path is not None:
-            _write_text(option, path, make())
+            text = make()
+            with writing(option, path):
+                path.write_text(text, encoding="utf-8")
+            print(f"wrote {path}", file=sys.stderr)
     if write and not isinstance(subject, str):
         _write(Path(source), subject, advice)
-
-
-def _write_text(option: str, path: Path, text: str) -> None:
-    with writing(option, path):
-        path.write_text(text, encoding="utf-8")
-    print(f"wrote {path}", file=sys.stderr)
 
 
 def _is_raw(source: str, event_time: str | None) -> bool:

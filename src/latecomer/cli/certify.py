@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,6 +88,7 @@ def write(certificate: Certificate, option: str, path: Path) -> None:
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
     from latecomer.after.certify.certificate import check, read_certificate
+    from latecomer.cli.render import print_json
 
     certificate = read_certificate(path)
     hush_spark()
@@ -109,7 +109,7 @@ def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
             "certified": {"rows": certificate.rows, "sha256": certificate.sha256},
             "recomputed": {"rows": checked.rows, "sha256": checked.sha256},
         }
-        typer.echo(json.dumps(whole, indent=1))
+        print_json(whole)
     else:
         _show(fields, form)
     if not checked.stands:

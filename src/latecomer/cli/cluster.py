@@ -8,32 +8,23 @@ from typing import Annotated
 
 import typer
 
+from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
 
-cluster = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="Pack the environment of this process for the executors of a Spark cluster.",
-)
-
-
-@cluster.callback()
-def _group() -> None:
-    """Pack the environment of this process for the executors of a Spark cluster."""
+cluster = group("cluster")
 
 
 @cluster.command()
 def pack(
-    out: Annotated[
-        Path, typer.Argument(metavar="[OUT]", help="The archive to write.", show_default=True)
-    ] = Path("latecomer-environment.tar.gz"),
+    out: Annotated[Path, typer.Argument(metavar="[OUT]", help="The archive to write.")] = Path(
+        "latecomer-environment.tar.gz"
+    ),
     more: Annotated[
         list[str],
         typer.Option(
             "--with",
             help="A package of your own that tasks import, by its name in pip; again for another.",
             metavar="PACKAGE",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer wants it
 ) -> None:

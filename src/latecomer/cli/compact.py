@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, load, note
+from latecomer.cli.options import DryRun, File, Format, Formatted, load, note
 
 
 def compact(
@@ -16,12 +16,9 @@ def compact(
         typer.Option(
             help="How long to keep replaced files for readers that have them open; at most as long as `upkeep` says.",
             metavar="D",
-            show_default=False,
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     form: Formatted = Format.TABLE,
 ) -> None:
     """Merge small files, delete dead ones, and remove what `retention` no longer keeps.
@@ -35,5 +32,4 @@ def compact(
     show(report.rows, form, "nothing to do: the store is in shape")
     if report.rows.num_rows:
         note(report.in_words("would be" if dry_run else "were"))
-    for remark in report.notes:
-        note(remark)
+    note(*report.notes)

@@ -60,8 +60,8 @@ def correct(
     show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
     if done.rows.num_rows:
         note(_report(done))
-    for remark in reader.notes if rows.num_rows else []:
-        note(remark)
+    if rows.num_rows:
+        note(*reader.notes)
     keep_served(reader, output)
 
 

@@ -8,13 +8,11 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli.options import WrongUsage, Zoned, choose_zone, load
+from latecomer.cli.options import Zoned, address_of, choose_zone, load
 
 
 def dashboard(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="The pipeline files.", show_default=False)
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="The pipeline files.")],
     listen: Annotated[
         str,
         typer.Option(
@@ -32,13 +30,8 @@ def dashboard(
     """
     from latecomer.cli.steps import current
     from latecomer.observe.dashboard.serving import Dashboard
-    from latecomer.observe.serving import address_of
 
-    try:
-        host, port = address_of(listen)
-    except ValueError as error:
-        fix = "write a port such as 9465, or a host and a port such as 0.0.0.0:9465"
-        raise WrongUsage("--listen", listen, str(error), fix) from None
+    host, port = address_of("--listen", listen, 9465)
     choose_zone(zone, files[0])
     with Dashboard([load(file) for file in files], host, port, zone) as served:
         current().rest()

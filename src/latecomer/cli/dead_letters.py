@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,13 +15,14 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     Limit,
-    WrongUsage,
     Zoned,
     choose_zone,
     hush_spark,
     load,
     open_reader,
+    pairs_of,
 )
+from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ class _ShowByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-dead_letters = typer.Typer(
-    cls=_ShowByDefault,
-    help="Show the rows that could not be read as events, and why; or replay them, repaired.",
-    context_settings=HELP,
-)
+dead_letters = group("dead-letters", _ShowByDefault)
 
 
 class CountedBy(StrEnum):
@@ -67,8 +63,7 @@ _NONE = "there are no dead letters"
 def show_letters(
     file: File,
     by: Annotated[
-        CountedBy | None,
-        typer.Option("--by", help="Count them by this instead, with an example of each.", show_default=False),
+        CountedBy | None, typer.Option("--by", help="Count them by this instead, with an example of each.")
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
@@ -88,38 +83,34 @@ def show_letters(
         _print_failed(reader, file)
 
 
-Where = Annotated[
-    str | None,
-    typer.Option("--where", help="Replay only those for which this SQL condition is true.", metavar="SQL"),
-]
-Fixes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fix",
-        help="How the event time is written (format=PATTERN or unit=s|ms|us|ns), SQL for a column "
-        "(column:NAME=SQL) or for the record (raw=SQL), or a file of corrected records (text=FILE). "
-        "May be given several times.",
-        metavar="KEY=VALUE",
-    ),
-]
-FromSource = Annotated[
-    str | None,
-    typer.Option(
-        "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
-]
-
-
 @dead_letters.command("replay")
 def replay(
     file: File,
-    where: Where = None,
-    fixes: Fixes = None,
-    source: FromSource = None,
-    dry_run: DryRun = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", help="Replay only those for which this SQL condition is true.", metavar="SQL"
+        ),
+    ] = None,
+    fixes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fix",
+            help="How the event time is written (format=PATTERN or unit=s|ms|us|ns), SQL for a column "
+            "(column:NAME=SQL) or for the record (raw=SQL), or a file of corrected records (text=FILE). "
+            "May be given several times.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
+    ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,
@@ -133,7 +124,8 @@ def replay(
 
     choose_zone(zone, file)
     place = "dead-letters replay"
-    choice, fix = asked_for(where, fixes_of(fixes or ()), place, source)
+    given = pairs_of("--fix", "KEY=VALUE", "'format=dd/MM/yyyy HH:mm'", fixes or ())
+    choice, fix = asked_for(where, given, place, source)
     pipeline = load(file)
     hush_spark()
     replayed = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
@@ -149,21 +141,6 @@ def replay(
         from latecomer.cli.render import show
 
         show(replayed.still_dead, form, "", limit)
-
-
-def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
-    """Fixes as they are written in --fix options."""
-    fixes: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise WrongUsage(
-                "--fix", pair, "is not KEY=VALUE", "write it such as --fix 'format=dd/MM/yyyy HH:mm'"
-            )
-        if key in fixes:
-            raise WrongUsage("--fix", pair, f"gives {key} twice", "give each of them once")
-        fixes[key] = value
-    return fixes
 
 
 def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
@@ -228,19 +205,18 @@ def _fates(replayed: ReplayedLetters) -> pa.Table:
 
 
 def _print_json(replayed: ReplayedLetters, dry_run: bool) -> None:
-    from latecomer.model.written_values import json_rows
-    from latecomer.model.zoned import current_zone
+    from latecomer.cli.render import json_table, print_json
 
-    document: dict[str, Any] = {
+    document = {
         "dry_run": dry_run,
         "picked": replayed.picked,
         "events": replayed.events,
         "batch": replayed.batch,
         "completed": replayed.completed,
-        "still_dead": list(json_rows(replayed.still_dead, current_zone())),
+        "still_dead": json_table(replayed.still_dead),
         "outputs": _fates(replayed).to_pylist(),
     }
-    print(json.dumps(document, indent=1, ensure_ascii=False))
+    print_json(document)
 
 
 def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.demo_tables import FATES, batch, count, rupees, simple_table, unaccounted
+from latecomer.cli.demo_tables import batch, count, fates_table, rupees, simple_table
 from latecomer.cli.options import hush_spark
 
 if TYPE_CHECKING:
@@ -142,11 +142,4 @@ def _print_ledger(console: Console, reader: Reader) -> None:
         ("paise", "The ledger in rupees, to the paisa", rupees),
     ):
         lines = {row["output"]: row for row in totals if row["unit"] == unit}
-        table = simple_table(title)
-        table.add_column("", no_wrap=True)
-        for name in POLICIES:
-            table.add_column(name, justify="right", no_wrap=True)
-        for fate in ("received", *FATES):
-            table.add_row(fate.replace("_", " "), *(shown(lines[name][fate]) for name in POLICIES))
-        table.add_row("unaccounted for", *(unaccounted(lines[name]) for name in POLICIES))
-        console.print(table)
+        console.print(fates_table(title, {name: lines[name] for name in POLICIES}, shown))

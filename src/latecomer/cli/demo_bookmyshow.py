@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from latecomer.cli.demo_tables import FATES, batch, count, simple_table, unaccounted
+from latecomer.cli.demo_tables import batch, count, fates_table, simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,15 +95,8 @@ def the_ledger(console: Console, reader: Reader) -> None:
     """What was received, and what became of it when it came."""
     lines = {row["unit"]: row for row in reader.ledger_totals().to_pylist()}
     console.print()
-    table = simple_table("The ledger: what became of it")
-    table.add_column("", no_wrap=True)
-    for column in ("views", "seats in them"):
-        table.add_column(column, justify="right", no_wrap=True)
-    both = [lines["events"], lines["seats"]]
-    for fate in ("received", *FATES):
-        table.add_row(fate.replace("_", " "), *(count(line[fate]) for line in both))
-    table.add_row("unaccounted for", *map(unaccounted, both))
-    console.print(table)
+    both = {"views": lines["events"], "seats in them": lines["seats"]}
+    console.print(fates_table("The ledger: what became of it", both, count))
 
 
 def _is(minute: datetime) -> Callable[[Place], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,19 @@ def count(amount: Any) -> str:
     return f"{int(amount):,}" if amount else "-"
 
 
-def unaccounted(line: Mapping[str, Any]) -> str:
+def fates_table(title: str, lines: Mapping[str, Mapping[str, Any]], shown: Callable[[Any], str]) -> Table:
+    """What became of what was received: a row for each fate, and a column for each of some lines of the ledger."""
+    table = simple_table(title)
+    table.add_column("", no_wrap=True)
+    for name in lines:
+        table.add_column(name, justify="right", no_wrap=True)
+    for fate in ("received", *FATES):
+        table.add_row(fate.replace("_", " "), *(shown(line[fate]) for line in lines.values()))
+    table.add_row("unaccounted for", *map(_unaccounted, lines.values()))
+    return table
+
+
+def _unaccounted(line: Mapping[str, Any]) -> str:
     """What a line of the ledger received and gave no fate."""
     amount = line["received"] - sum((line[fate] for fate in FATES), Decimal(0))
     return f"{amount:f}" if amount else "0"

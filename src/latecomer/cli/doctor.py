@@ -32,15 +32,10 @@ LISTED = 16
 def doctor(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="A pipeline file, to look at its source, sinks and store too.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="[FILE]", help="A pipeline file, to look at its source, sinks and store too."),
     ] = None,
     cluster: Annotated[
-        bool,
-        typer.Option("--cluster", help="Run a task on every executor of --master, and look there."),
+        bool, typer.Option("--cluster", help="Run a task on every executor of --master, and look there.")
     ] = False,
     master: Master = None,
 ) -> None:
@@ -115,14 +110,18 @@ def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
         return
     for name, view in pipeline.views.items():
         what = f"source {name}" if name else "source"
-        try:
-            yield from _source(what, name, view, columns)
-        except (LatecomerError, OSError) as error:
-            yield problem(what, error, "correct the source, or the pipeline file")
+        yield from _or_problem(
+            what, _source(what, name, view, columns), "correct the source, or the pipeline file"
+        )
+    yield from _or_problem("sinks", sinks(pipeline, file), "correct the pipeline file")
+
+
+def _or_problem(what: str, findings: Iterator[Finding], otherwise: str) -> Iterator[Finding]:
+    """Findings, up to the error that keeps the others from being made."""
     try:
-        yield from sinks(pipeline, file)
+        yield from findings
     except (LatecomerError, OSError) as error:
-        yield problem("sinks", error, "correct the pipeline file")
+        yield problem(what, error, otherwise)
 
 
 def _columns(pipeline: Pipeline, file: Path) -> Columns | None:

@@ -103,7 +103,8 @@ def ports() -> Finding:
 
 def machine() -> Iterator[Finding]:
     """Cores, and memory against what Spark's driver is given."""
-    yield Finding("cores", str(_cores()))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Finding("cores", str(cores))
     memory, wanted = _memory(), os.environ.get("LATECOMER_MEMORY", "2g")
     needed = _bytes(wanted)
     text = f"{memory / (1 << 30):.1f} GiB, Spark takes up to {wanted} (LATECOMER_MEMORY)"
@@ -113,10 +114,6 @@ def machine() -> Iterator[Finding]:
         yield Finding("memory", text, "set LATECOMER_MEMORY to less than the machine has")
     else:
         yield Finding("memory", text)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int:

@@ -28,8 +28,6 @@ from latecomer.cli.options import (
 from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from latecomer.after.explain.explanation import Explanation
     from latecomer.after.explain.fates import Judged
     from latecomer.after.explain.life import Published
@@ -72,10 +70,13 @@ def explain(
 
     choose_zone(zone, file, output)
     most = limit_of(events, "--events", "events")
-    moment, values = moment_of("--window", window), key_of(key or [])
+    moment, values = moment_of("--window", window), key_of(key)
     explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
     if svg is not None:
-        _draw(explanation, svg)
+        from latecomer.after.explain.picture import picture
+
+        with writing("--svg", svg):
+            svg.write_text(picture(explanation), encoding="utf-8")
     if form is Format.JSON:
         from latecomer.after.explain.document import document
 
@@ -86,13 +87,6 @@ def explain(
         _Page(explanation, most).print()
     if svg is not None:
         note(f"the picture is in {svg}")
-
-
-def _draw(explanation: Explanation, path: Path) -> None:
-    from latecomer.after.explain.picture import picture
-
-    with writing("--svg", path):
-        path.write_text(picture(explanation), encoding="utf-8")
 
 
 def _print_events(explanation: Explanation, most: int) -> None:
@@ -117,9 +111,7 @@ class _Page:
 
         self.explanation = explanation
         self.most = most
-        self.console: Console = Console(
-            file=sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False
-        )
+        self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
     def print(self) -> None:
         self._title()
@@ -151,15 +143,17 @@ class _Page:
             self._print(f"stands at {_values(self.explanation.stands)}")
 
     def _pane(self, published: Published) -> None:
+        from latecomer.after.explain.places import in_words
         from latecomer.cli.render import moment_in_words
 
         pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
-        window = "" if pane.window == self.explanation.window else f"  [{_window(published)}]"
+        window = "" if pane.window == self.explanation.window else f"  [{in_words(pane.window)}]"
         self._print(
             f"{head}  {_values(pane.values)}{_changes(published)}{window}", f"bold {_STYLES[pane.timing]}"
         )
-        known = "" if self.explanation.clock is Clock.PUBLISHED else f"fired at {self._moment(published)}, "
+        fired_at = moment_in_words(self.explanation.known_at(published))
+        known = "" if self.explanation.clock is Clock.PUBLISHED else f"fired at {fired_at}, "
         when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
         self._print(
             f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "
@@ -174,11 +168,6 @@ class _Page:
             self._print(
                 f"  no longer holds {self._in_figures(published.lost)}: the output's where now excludes them"
             )
-
-    def _moment(self, published: Published) -> str:
-        from latecomer.cli.render import moment_in_words
-
-        return moment_in_words(self.explanation.known_at(published))
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
@@ -213,24 +202,16 @@ class _Page:
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _window(published: Published) -> str:
-    from latecomer.after.explain.places import in_words
-
-    return in_words(published.pane.window)
-
-
 def _values(values: Any) -> str:
     return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
 
 
 def _changes(published: Published) -> str:
     """What changed against the pane before, in brackets."""
-    changed = [f"{name} {_signed(by)}" for name, by in published.differences.items() if by]
+    changed = [
+        f"{name} {'+' if by > 0 else ''}{_shown(by)}" for name, by in published.differences.items() if by
+    ]
     return f"  ({', '.join(changed)})" if changed else ""
-
-
-def _signed(by: Any) -> str:
-    return f"+{_shown(by)}" if by > 0 else _shown(by)
 
 
 def _shown(value: Any) -> str:

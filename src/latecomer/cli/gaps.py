@@ -11,9 +11,7 @@ from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_
 
 def gaps(
     file: File,
-    producer: Annotated[
-        str | None, typer.Option("--producer", help="Of this producer alone.", show_default=False)
-    ] = None,
+    producer: Annotated[str | None, typer.Option("--producer", help="Of this producer alone.")] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,

@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from latecomer.cli.steps import Display
 from latecomer.errors.redacting import without_secrets
@@ -74,7 +74,7 @@ class JsonDisplay(Display):
         """JSON has no live line to remove."""
 
 
-class _Lines:
+class JsonLines:
     """Replaces standard error: what one call prints becomes one object."""
 
     encoding = "utf-8"
@@ -96,11 +96,6 @@ class _Lines:
 
     def isatty(self) -> bool:
         return False
-
-
-def as_stderr(display: JsonDisplay) -> TextIO:
-    """A stream that turns what is printed into JSON."""
-    return cast(TextIO, _Lines(display))
 
 
 def _now() -> str:

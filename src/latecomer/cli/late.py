@@ -6,11 +6,7 @@ from latecomer.cli.options import File, Format, Formatted, Limit, OutputName, Zo
 
 
 def late(
-    file: File,
-    output: OutputName,
-    form: Formatted = Format.TABLE,
-    limit: Limit = None,
-    zone: Zoned = None,
+    file: File, output: OutputName, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None
 ) -> None:
     """Show the side output: events that were fine, but came too late for their window."""
     from latecomer.cli.render import show

@@ -76,8 +76,7 @@ def _check(reader: Reader) -> None:
     totals = reader.ledger_totals().to_pylist()
     notes: list[str] = []
     differences = check_ledger(reader.pipeline, notes=notes)
-    for remark in notes:
-        note(remark)
+    note(*notes)
     if differences:
         typer.echo("the ledger does not balance:")
         for difference in differences:

@@ -18,7 +18,6 @@ from latecomer.cli.migrate_shown import (
     require_no_csv,
 )
 from latecomer.cli.options import (
-    HELP,
     Format,
     Formatted,
     WrongUsage,
@@ -28,24 +27,19 @@ from latecomer.cli.options import (
     moment_of,
     note,
 )
+from latecomer.cli.verbs import group
+from latecomer.model.durations import to_micros
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift
     from latecomer.schemas.migrations import Migration
     from latecomer.schemas.registry.client import Client
 
-migrate = typer.Typer(
-    help="Change a schema in a way that breaks readers, in four phases: expand, dual_write, migrate, contract.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
+migrate = group("migrate")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.")]
 PipelineFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--pipeline", help="The pipeline whose log has the events.", metavar="FILE", show_default=False
-    ),
+    Path | None, typer.Option("--pipeline", help="The pipeline whose log has the events.", metavar="FILE")
 ]
 
 
@@ -117,7 +111,6 @@ def check(
         typer.Option(
             help="Only events that arrived at this moment or later; by default, those of the last soak time.",
             metavar="T",
-            show_default=False,
         ),
     ] = None,
     examples: Annotated[int, typer.Option(help="How many drifting events to show.", min=0, max=1000)] = 5,
@@ -140,7 +133,7 @@ def check(
     if pipeline is None:
         raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose log has the events")
     choose_zone("UTC", pipeline)
-    start = None if since is None else _micros_of(since)
+    start = None if since is None else to_micros(moment_of("--since", since))
     if without_registry:
         migration = load_migration(file)
         drift = _measured(migration, pipeline, start, examples)
@@ -245,9 +238,7 @@ def tables(
 @migrate.command("seen")
 def seen(
     file: File,
-    consumer: Annotated[
-        str, typer.Option(help="The consumer's name in the file.", metavar="NAME", show_default=False)
-    ],
+    consumer: Annotated[str, typer.Option(help="The consumer's name in the file.", metavar="NAME")],
     form: Formatted = Format.TABLE,
 ) -> None:
     """Record that a consumer runs with its reader schema in the file. Call it from the consumer's deployment."""
@@ -283,12 +274,6 @@ def _opened(file: Path) -> tuple[Migration, Client]:
 
 def _now() -> int:
     return time.time_ns() // 1000
-
-
-def _micros_of(text: str) -> int:
-    from latecomer.model.durations import to_micros
-
-    return to_micros(moment_of("--since", text))
 
 
 def _measured(migration: Migration, pipeline: Path, since: int | None, examples: int) -> Drift:

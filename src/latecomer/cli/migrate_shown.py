@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from latecomer.cli.options import Format, WrongUsage
 from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
-    from latecomer.after.migrate.drift import Drift
+    from latecomer.after.migrate.drift import Drift, Tally
     from latecomer.schemas.migrations import Migration, Situation, State
 
 
@@ -39,29 +39,21 @@ def print_status(situation: Situation, form: Format) -> None:
     standings = consumer_standings(situation)
     measured = state.measured
     if form is Format.JSON:
-        print_json(
+        drift = measured and {**measured.body(), "at": moment(measured.at), "share": measured.share}
+        consumers = [
             {
-                **_standing(situation, state),
-                "next": None if following is None else str(following),
-                "obstacles": [{"reason": each.reason, "ask": each.ask} for each in found],
-                "drift": None
-                if measured is None
-                else {**measured.body(), "at": moment(measured.at), "share": measured.share},
-                "consumers": [
-                    {
-                        "name": each.name,
-                        "owner": each.owner,
-                        "migrated": each.migrated,
-                        "needs": list(dict.fromkeys((*each.declared, *each.running))),
-                        "seen": moment(each.seen_at),
-                        "read": None
-                        if each.read is None
-                        else {"at": moment(each.read.at), "id": each.read.id},
-                    }
-                    for each in standings
-                ],
+                "name": each.name,
+                "owner": each.owner,
+                "migrated": each.migrated,
+                "needs": list(dict.fromkeys((*each.declared, *each.running))),
+                "seen": moment(each.seen_at),
+                "read": each.read and {"at": moment(each.read.at), "id": each.read.id},
             }
-        )
+            for each in standings
+        ]
+        blocking = [{"reason": each.reason, "ask": each.ask} for each in found]
+        shown = {"next": following, "obstacles": blocking, "drift": drift, "consumers": consumers}
+        print_json({**_standing(situation, state), **shown})
         return
     print(_sentence(situation, state))
     print(f"owner: {migration.owner}")
@@ -88,7 +80,7 @@ def _standing(situation: Situation, state: State) -> dict[str, Any]:
         "migration": situation.migration.migration,
         "subject": situation.migration.subject,
         "owner": situation.migration.owner,
-        "phase": None if state.phase is None else str(state.phase),
+        "phase": state.phase,
         "since": moment(state.since),
         "revision": state.revision,
         "expanded": state.expanded,
@@ -106,8 +98,7 @@ def _sentence(situation: Situation, state: State) -> str:
 def print_step(before: Situation, after: State, form: Format) -> None:
     require_no_csv(form)
     if form is Format.JSON:
-        was = before.state.phase
-        print_json({"from": None if was is None else str(was), **_standing(before, after)})
+        print_json({"from": before.state.phase, **_standing(before, after)})
         return
     print(_sentence(before, after))
     for what, version, earlier in (
@@ -125,51 +116,14 @@ def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
     from latecomer.schemas.migrations.rules import shown_share
 
     require_no_csv(form)
-    whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
     if form is Format.JSON:
-        print_json(
-            {
-                "migration": migration.migration,
-                "since": moment(drift.since),
-                "events": drift.events,
-                "drifted": drift.drifted,
-                "share": drift.share,
-                "limit": migration.drift_limit,
-                "first_drift": moment(drift.first),
-                "by": [
-                    {
-                        "producer": producer,
-                        "schema_id": schema_id,
-                        "events": each.events,
-                        "drifted": each.drifted,
-                        "kinds": dict(each.kinds),
-                        "first": moment(each.first),
-                        "last": moment(each.last),
-                    }
-                    for (producer, schema_id), each in whose
-                ],
-                "examples": [
-                    {
-                        "kind": each.kind,
-                        "producer": each.producer,
-                        "schema_id": each.schema_id,
-                        "event_id": each.event_id,
-                        "arrival_time": moment(each.arrival_time),
-                        "origin": each.origin,
-                        "position": each.position,
-                        "values": _texts(each.values),
-                        "expected": _texts(each.expected),
-                    }
-                    for each in drift.examples
-                ],
-            }
-        )
+        print_json(_drift_document(migration, drift))
         return
     print(
         f"{drift.drifted:,} of {counted(drift.events, 'event')} drift ({shown_share(drift.share)}; "
         f"the limit is {shown_share(migration.drift_limit)})"
     )
-    for (producer, schema_id), each in whose:
+    for producer, schema_id, each in _by_producer(drift):
         if each.drifted:
             kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(each.kinds.items()))
             print(
@@ -177,22 +131,63 @@ def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
                 f"{moment(each.first)}, last {moment(each.last)} ({kinds})"
             )
     for example in drift.examples:
+        has, expected = (
+            ", ".join(f"{name}={'-' if value is None else value}" for name, value in _texts(values).items())
+            for values in (example.values, example.expected)
+        )
         print(
             harmless(
                 f"  {moment(example.arrival_time)} {example.event_id or example.origin}: {example.kind}; "
-                f"has {_pairs(example.values)}; expected {_pairs(example.expected)}"
+                f"has {has}; expected {expected}"
             )
         )
+
+
+def _by_producer(drift: Drift) -> list[tuple[str | None, int | None, Tally]]:
+    """The events of each producer with each schema, the most drifting ones first."""
+    whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
+    return [(producer, schema_id, tally) for (producer, schema_id), tally in whose]
+
+
+def _drift_document(migration: Migration, drift: Drift) -> dict[str, Any]:
+    return {
+        "migration": migration.migration,
+        "since": moment(drift.since),
+        "events": drift.events,
+        "drifted": drift.drifted,
+        "share": drift.share,
+        "limit": migration.drift_limit,
+        "first_drift": moment(drift.first),
+        "by": [
+            {
+                "producer": producer,
+                "schema_id": schema_id,
+                "events": each.events,
+                "drifted": each.drifted,
+                "kinds": dict(each.kinds),
+                "first": moment(each.first),
+                "last": moment(each.last),
+            }
+            for producer, schema_id, each in _by_producer(drift)
+        ],
+        "examples": [
+            {
+                "kind": each.kind,
+                "producer": each.producer,
+                "schema_id": each.schema_id,
+                "event_id": each.event_id,
+                "arrival_time": moment(each.arrival_time),
+                "origin": each.origin,
+                "position": each.position,
+                "values": _texts(each.values),
+                "expected": _texts(each.expected),
+            }
+            for each in drift.examples
+        ],
+    }
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
     from latecomer.model.written_values import json_value
 
     return {name: json_value(value) for name, value in values.items()}
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    pairs: Sequence[str] = [
-        f"{name}={'-' if value is None else value}" for name, value in _texts(values).items()
-    ]
-    return ", ".join(pairs)

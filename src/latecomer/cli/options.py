@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 HELP = {"help_option_names": ["-h", "--help"]}
-"""The context settings of every group of verbs."""
+"""The context settings of the command line; all verbs inherit them."""
 
 
 class Format(StrEnum):
@@ -33,24 +33,24 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.", show_default=False)]
-OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
+OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.")]
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
 """The limit that lets every row through."""
-
-
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="Only this key, column by column. An empty value is null.", metavar="K=V"),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Zoned = Annotated[
     str | None,
     typer.Option(
         "--zone",
         help="Read and print times in this zone; that of the output's windows by default, else UTC.",
         metavar="ZONE",
-        show_default=False,
     ),
 ]
-
-
 Master = Annotated[
     str | None,
     typer.Option(
@@ -58,7 +58,6 @@ Master = Annotated[
         help="Where Spark runs its tasks: spark://HOST:PORT, yarn, k8s://URL; all cores of this machine by default. It "
         "wins over LATECOMER_MASTER and over Spark's own settings.",
         metavar="URL",
-        show_default=False,
     ),
 ]
 
@@ -89,7 +88,6 @@ Limit = Annotated[
         parser=lambda text: limit_of(text),
         metavar="N|all",
         help="Print the first N rows, or all. By default, a table has 100, JSON and CSV have all.",
-        show_default=False,
     ),
 ]
 
@@ -144,17 +142,23 @@ def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None
         use_zone(zone)
 
 
-def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
+def pairs_of(option: str, form: str, example: str, written: Sequence[str]) -> dict[str, str]:
+    """The values of an option that is given several times, each time in a form such as KEY=VALUE."""
+    pairs: dict[str, str] = {}
+    for pair in written:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise WrongUsage(option, pair, f"is not {form}", f"write it such as {option} {example}")
+        if key in pairs:
+            raise WrongUsage(option, pair, f"gives {key} twice", "give each of them once")
+        pairs[key] = value
+    return pairs
+
+
+def key_of(written: Sequence[str] | None) -> dict[str, str | None]:
     """A key as it is written in --key options, column by column; an empty value is null."""
-    key: dict[str, str | None] = {}
-    for pair in pairs:
-        column, equals, value = pair.partition("=")
-        if not equals or not column:
-            raise WrongUsage("--key", pair, "is not column=value", "write it such as --key merchant=m1")
-        if column in key:
-            raise WrongUsage("--key", pair, "names a column twice", "give each column one value")
-        key[column] = value or None
-    return key
+    pairs = pairs_of("--key", "column=value", "merchant=m1", written or ())
+    return {column: value or None for column, value in pairs.items()}
 
 
 def share_of(option: str, written: str) -> float:
@@ -168,6 +172,17 @@ def share_of(option: str, written: str) -> float:
     return share
 
 
+def address_of(option: str, written: str, usual: int) -> tuple[str, int]:
+    """The host and the port of an option."""
+    from latecomer.observe import serving
+
+    try:
+        return serving.address_of(written)
+    except ValueError as error:
+        fix = f"write a port such as {usual}, or a host and a port such as 0.0.0.0:{usual}"
+        raise WrongUsage(option, written, str(error), fix) from None
+
+
 @contextmanager
 def writing(option: str, path: Path) -> Iterator[None]:
     """Raise a `WrongUsage` of the option if the block cannot write the file that the option names."""
@@ -178,9 +193,10 @@ def writing(option: str, path: Path) -> Iterator[None]:
         raise WrongUsage(option, str(path), f"cannot be written: {error.strerror}", fix) from None
 
 
-def note(text: str) -> None:
-    """Print a remark beside the answer, on standard error."""
-    print(f"note: {text}", file=sys.stderr)
+def note(*remarks: str) -> None:
+    """Print remarks beside the answer, on standard error."""
+    for remark in remarks:
+        print(f"note: {remark}", file=sys.stderr)
 
 
 def hush_spark() -> None:

@@ -10,6 +10,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Keys,
     Limit,
     OutputName,
     Zoned,
@@ -27,10 +28,7 @@ def panes(
         str | None,
         typer.Option(help="Only the window that holds this moment, such as 2026-04-25T14:00Z.", metavar="T"),
     ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this key, column by column. An empty value is null.", metavar="K=V"),
-    ] = None,
+    key: Keys = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,
@@ -40,7 +38,7 @@ def panes(
 
     choose_zone(zone, file, output)
     moment = None if window is None else moment_of("--window", window)
-    rows = open_reader(file).panes(output, moment, key_of(key or []))
+    rows = open_reader(file).panes(output, moment, key_of(key))
     nothing = "no panes yet: no window has closed"
     if window or key:
         nothing = "no pane matches; a window that is still open has none (latecomer results --open)"

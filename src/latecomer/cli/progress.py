@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from latecomer.cli.json_log import JsonDisplay
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from latecomer.after.reading.reader import Reader
+    from latecomer.config.models import Pipeline
     from latecomer.config.sources import Files
     from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.running import RunReport
+    from latecomer.observe.serving import ServedMetrics
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates in a line of progress; the summary has all."""
@@ -85,12 +88,15 @@ def as_line(report: BatchReport) -> str:
         line += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
         line += f", {counted(report.received.dead_letters, 'dead letter')}"
+    return "; ".join([line, *_counts_of(report, (*SHOWN_FATES, Fate.FAILED))])
+
+
+def _counts_of(report: BatchReport, shown: Sequence[Fate]) -> Iterator[str]:
+    """The events of some fates, for each output that has any."""
     for output, (_, fates) in by_output(report).items():
-        shown = (*SHOWN_FATES, Fate.FAILED)
         counts = [f"{int(fates[fate]):,} {in_words(fate)}" for fate in shown if fates.get(fate)]
         if counts:
-            line += f"; {output}: {', '.join(counts)}"
-    return line
+            yield f"{output}: {', '.join(counts)}"
 
 
 def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
@@ -98,15 +104,11 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
     out_of_step = report.out_of_step
     if out_of_step is None:
         return None
-    late = [
-        f"{output}: {', '.join(counts)}"
-        for output, (_, fates) in by_output(report).items()
-        if (counts := [f"{int(fates[fate]):,} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
-    ]
+    late = "; ".join(_counts_of(report, SHOWN_FATES)) or "none of them is late"
     return (
         f"warning: batch {report.batch} has {counted(out_of_step.events, 'event')} that arrived up to "
         f"{shown_duration(out_of_step.by)} before others that had been read already"
-        f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
+        f" ({late}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
     )
 
@@ -162,20 +164,55 @@ def in_words(fate: Fate) -> str:
     return fate.value.replace("_", " ")
 
 
-class Progress(Protocol):
-    """Is called with each batch."""
+Progress = Callable[["BatchReport"], None]
+"""Is called with each batch."""
 
-    def __call__(self, report: BatchReport) -> None: ...
+
+class Watch:
+    """Is called with each batch of a run: adds it up, counts it for the metrics, shows it, and warns of each kind of
+    trouble once."""
+
+    def __init__(
+        self, pipeline: Pipeline, file: Path, form: Format, most: float | None, serving: ServedMetrics | None
+    ) -> None:
+        self.totals = Totals()
+        self.too_many_dead = False
+        """Whether more than the share `most` of some batch's rows were dead letters."""
+        self._files = None if pipeline.sources else pipeline.source.files
+        self._file, self._most, self._serving = file, most, serving
+        self._show = progress(form, self.totals)
+        self._warned: set[str] = set()
+
+    def __call__(self, report: BatchReport) -> None:
+        self.totals.add(report)
+        if self._serving is not None:
+            self._serving.figures.batch(report)
+        self._show(report)
+        self.too_many_dead |= self._most is not None and is_beyond(report, self._most)
+        warnings = {
+            "order": out_of_step_in_words(report, self._files),
+            "dead": dead_in_words(report, self._most, self._file),
+        }
+        for kind, warning in warnings.items():
+            if warning is not None and kind not in self._warned:
+                self._warned.add(kind)
+                current().line(warning)
 
 
 def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock) -> Progress:
     """A function that shows each batch: JSON and CSV on standard output; else on standard error, live on a terminal,
-    or as a line for each batch."""
-    if form is Format.JSON:
-        return lambda report: _out(json.dumps(as_json(report)))
-    if form is Format.CSV:
-        return _csv_rows()
+    or as a line for each batch. Where standard error is JSON, each batch is an object there as well."""
     display = current()
+    if isinstance(display, JsonDisplay):
+        also = _on_standard_output(form)
+
+        def log_batch(report: BatchReport) -> None:
+            display.say("info", "batch", **as_json(report))
+            also(report)
+
+        return log_batch
+    if form is not Format.TABLE:
+        return _on_standard_output(form)
 
     def report_batch(report: BatchReport) -> None:
         # Computed whenever it is shown, so that a source that has stopped does not look healthy.
@@ -188,11 +225,11 @@ def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock
     return report_batch
 
 
-def _out(line: str) -> None:
-    print(line, flush=True)
-
-
-def _csv_rows() -> Progress:
+def _on_standard_output(form: Format) -> Progress:
+    if form is Format.TABLE:
+        return lambda _: None
+    if form is Format.JSON:
+        return lambda report: print(json.dumps(as_json(report)), flush=True)
     header = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
     sys.stdout.write(csv_line(header))
 

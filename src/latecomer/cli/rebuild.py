@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import (
-    HELP,
     File,
     Format,
     Formatted,
@@ -27,6 +25,7 @@ from latecomer.cli.options import (
     range_of,
     refusal,
 )
+from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS
 
@@ -51,11 +50,7 @@ Last = Annotated[
 
 LOG = logging.getLogger(__name__)
 
-rebuild = typer.Typer(
-    help="Compute windows anew from the log, and publish what changed.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
+rebuild = group("rebuild")
 
 
 @rebuild.command("plan")
@@ -212,18 +207,18 @@ def _print_plan(plan: Rebuild) -> None:
 
 
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
+    import pyarrow as pa
+
+    from latecomer.cli.render import print_json, show
+    from latecomer.store.rebuild_words import largest
+
     record = asdict(plan.record)
     for name in ("since", "until", "watermark", "low", "high", "made_at"):
         record[name] = _moment(record[name])
     if form is Format.JSON:
-        print(json.dumps({"plan": plan.id, **record, **(more or {})}, indent=1, ensure_ascii=False))
-        return
-    import pyarrow as pa
-
-    from latecomer.cli.render import show
-    from latecomer.store.rebuild_words import largest
-
-    show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
+        print_json({"plan": plan.id, **record, **(more or {})})
+    else:
+        show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
 
 
 def _report(done: Applied) -> str:

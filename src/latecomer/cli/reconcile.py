@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +20,7 @@ from latecomer.cli.options import (
     hush_spark,
     load,
     note,
+    pairs_of,
     range_of,
 )
 
@@ -41,7 +40,6 @@ def reconcile(
         typer.Option(
             help="log (computed again from it), a Parquet, CSV or Delta path, sqlite:PATH, postgresql://…",
             metavar="SOURCE",
-            show_default=False,
         ),
     ],
     query: Annotated[
@@ -92,8 +90,7 @@ def reconcile(
         hush_spark()
     comparison = compare(pipeline, output, source, tolerance=parsed, since=first, until=end, zone=zone)
     _print(comparison, form, limit)
-    for remark in comparison.notes:
-        note(remark)
+    note(*comparison.notes)
     passed = comparison.equal or (explained_ok and comparison.explained)
     if certificate is not None:
         _certify(comparison, passed, certificate, pipeline)
@@ -102,15 +99,13 @@ def reconcile(
 
 
 def _names(written: Sequence[str]) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for pair in written:
-        theirs, equals, ours = pair.partition("=")
-        if not equals or not theirs or not ours:
+    names = pairs_of("--map", "THEIRS=OURS", "ts=window_start", written)
+    for theirs, ours in names.items():
+        if not ours:
             fix = "write it such as --map ts=window_start"
-            raise WrongUsage("--map", pair, "is not THEIRS=OURS", fix)
-        if theirs in names or ours in names.values():
-            raise WrongUsage("--map", pair, "names a column twice", "map each column once")
-        names[theirs] = ours
+            raise WrongUsage("--map", f"{theirs}=", "is not THEIRS=OURS", fix)
+        if list(names.values()).count(ours) > 1:
+            raise WrongUsage("--map", f"{theirs}={ours}", "names a column twice", "map each column once")
     return names
 
 
@@ -141,7 +136,7 @@ def _print_text(comparison: Reconciliation, limit: int) -> None:
 
 
 def _print_json(comparison: Reconciliation, limit: int | None) -> None:
-    from latecomer.cli.render import json_table
+    from latecomer.cli.render import json_table, print_json
 
     whole = {
         "output": comparison.output,
@@ -153,8 +148,7 @@ def _print_json(comparison: Reconciliation, limit: int | None) -> None:
         "differences": json_table(comparison.rows, limit),
         "notes": list(comparison.notes),
     }
-    json.dump(whole, sys.stdout, ensure_ascii=False, indent=1)
-    print()
+    print_json(whole)
 
 
 def _certify(comparison: Reconciliation, passed: bool, path: Path, pipeline: Pipeline) -> None:

@@ -6,14 +6,15 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import HELP, File, Format, Formatted, Limit, WrongUsage, load, note
+from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load, note
+from latecomer.cli.verbs import group
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
 from latecomer.model.hosts import is_loopback
@@ -22,21 +23,14 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.schemas import Level, Policy
     from latecomer.schemas.registry.client import Client
+    from latecomer.schemas.registry.core import Registry
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
 STORE = "registry.db"
 
-registry = typer.Typer(
-    help="Serve a schema registry that speaks Confluent's REST interface, or compare schemas with those of one.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
-token = typer.Typer(
-    help="Make the tokens that a registry accepts.",
-    no_args_is_help=True,
-    context_settings=HELP,
-)
+registry = group("registry")
+token = typer.Typer(help="Make the tokens that a registry accepts.", no_args_is_help=True)
 registry.add_typer(token, name="token")
 
 Url = Annotated[
@@ -47,7 +41,6 @@ Url = Annotated[
         metavar="URL",
         envvar="LATECOMER_REGISTRY_URL",
         show_envvar=True,
-        show_default=False,
     ),
 ]
 TokenFile = Annotated[
@@ -56,7 +49,6 @@ TokenFile = Annotated[
         "--token-file",
         help=f"A file with the token to send; else the variable {TOKEN} has it.",
         metavar="FILE",
-        show_default=False,
     ),
 ]
 Store = Annotated[
@@ -65,7 +57,6 @@ Store = Annotated[
         "--store",
         help="The registry's own database instead: a file, or a URL of Postgres.",
         metavar="FILE|URL",
-        show_default=False,
     ),
 ]
 
@@ -89,16 +80,12 @@ def serve(
         typer.Option(
             help="The file of the accepted tokens; else the variable LATECOMER_REGISTRY_TOKENS has them.",
             metavar="FILE",
-            show_default=False,
         ),
     ] = None,
     tls_cert: Annotated[
-        Path | None,
-        typer.Option(help="Serve HTTPS with this certificate.", metavar="FILE", show_default=False),
+        Path | None, typer.Option(help="Serve HTTPS with this certificate.", metavar="FILE")
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(help="The key of the certificate.", metavar="FILE", show_default=False)
-    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.", metavar="FILE")] = None,
 ) -> None:
     """Serve a schema registry until it is stopped. What it has acknowledged is on the disk."""
     from latecomer.cli.steps import current
@@ -115,7 +102,8 @@ def serve(
         closing(serving.bound_socket(host, port)) as listening,
         closing(Registry(open_database(store))) as kept,
     ):
-        place = f"{'https' if tls_cert else 'http'}://{_shown_host(host)}:{listening.getsockname()[1]}"
+        shown = f"[{host}]" if ":" in host else host
+        place = f"{'https' if tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
         current().rest()
         print(f"registry at {place}, kept in {kept.shown}", flush=True)
         if known is None:
@@ -125,17 +113,12 @@ def serve(
         serving.serve(kept, known, listening, tls_cert, tls_key)
 
 
-def _shown_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 @token.command("new")
 def new_token(
-    name: Annotated[str, typer.Option(help="Whose it is; the audit names it.", show_default=False)],
+    name: Annotated[str, typer.Option(help="Whose it is; the audit names it.")],
     scope: Annotated[str, typer.Option(help="What it allows: read, write or admin.")] = "read",
     tokens: Annotated[
-        Path | None,
-        typer.Option(help="Add it to this file of tokens.", metavar="FILE", show_default=False),
+        Path | None, typer.Option(help="Add it to this file of tokens.", metavar="FILE")
     ] = None,
 ) -> None:
     """Make a token. It is printed once; only its hash is kept."""
@@ -157,9 +140,7 @@ def new_token(
 
 @registry.command("check")
 def check(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of the schemas.", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the schemas.")],
     url: Url = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -187,35 +168,24 @@ def check(
 
 @registry.command("dry-run")
 def dry_run(
-    level: Annotated[str, typer.Option(help="The level to suppose, such as FULL.", show_default=False)],
+    level: Annotated[str, typer.Option(help="The level to suppose, such as FULL.")],
     url: Url = None,
     store: Store = None,
     token_file: TokenFile = None,
-    prefix: Annotated[str, typer.Option(help="Only subjects that begin with this.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="Only subjects that begin with this.")] = "",
     policy: Annotated[
-        str,
-        typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT."),
+        str, typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT.")
     ] = "STRICT",
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
     from latecomer.schemas.registry import checking
-    from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
 
     supposed, by = _supposed(level, policy)
     refused = set()
-
-    def print_all(history: Client | Registry) -> None:
+    with _asked(store, url, token_file) as history:
         for each in checking.dry_run(history, supposed, prefix, by):
             refused.add((each.subject, each.version))
             print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")
-
-    _require_one(store, url)
-    if store is not None:
-        with closing(Registry(open_database(store, create=False))) as kept:
-            print_all(kept)
-    else:
-        print_all(_client(url, token_file))
     print(f"{supposed} would have refused {counted(len(refused), 'version')}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
@@ -292,9 +262,7 @@ def audit(
     url: Url = None,
     store: Store = None,
     token_file: TokenFile = None,
-    subject: Annotated[
-        str | None, typer.Option(help="Only changes of this subject.", show_default=False)
-    ] = None,
+    subject: Annotated[str | None, typer.Option(help="Only changes of this subject.")] = None,
     after: Annotated[int, typer.Option(help="Only changes after this number.", min=0)] = 0,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
@@ -303,21 +271,14 @@ def audit(
     import pyarrow as pa
 
     from latecomer.cli.render import show
-    from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
 
-    _require_one(store, url)
-    if store is not None:
-        with closing(Registry(open_database(store, create=False))) as kept:
-            changes = list(
-                _pages(lambda last: [each.body() for each in kept.audit(last, _PAGE, subject)], after)
-            )
-    else:
-        client = _client(url, token_file)
-        changes = list(_pages(lambda last: client.audit(last, _PAGE, subject), after))
-    texts = [
-        {**each, "before": json.dumps(each["before"]), "after": json.dumps(each["after"])} for each in changes
-    ]
+    texts = []
+    with _asked(store, url, token_file) as asked:
+        while page := asked.audit(after, _PAGE, subject):
+            for each in page:
+                change = each if isinstance(each, dict) else each.body()
+                texts.append(change | {name: json.dumps(change[name]) for name in ("before", "after")})
+            after = texts[-1]["number"]
     kinds = pa.schema([(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS])
     show(pa.Table.from_pylist(texts, kinds), form, "nothing was changed yet", limit)
 
@@ -327,16 +288,19 @@ _COLUMNS = ("number", "at", "who", "from", "action", "subject", "version", "befo
 _NUMBERS = ("number", "version")
 
 
-def _pages(ask: Callable[[int], list[dict[str, Any]]], after: int) -> Iterator[dict[str, Any]]:
-    """Every entry, a page at a time."""
-    while page := ask(after):
-        yield from page
-        after = page[-1]["number"]
+@contextmanager
+def _asked(store: str | None, url: str | None, token_file: Path | None) -> Iterator[Registry | Client]:
+    """The registry of --store, opened from its database, or that of --url."""
+    from latecomer.schemas.registry.core import Registry
+    from latecomer.schemas.registry.opening import open_database
 
-
-def _require_one(store: str | None, url: str | None) -> None:
-    if store is not None and url is not None:
+    if store is None:
+        yield _client(url, token_file)
+        return
+    if url is not None:
         raise WrongUsage("--store", store, "cannot go with --url", "give one of them")
+    with closing(Registry(open_database(store, create=False))) as kept:
+        yield kept
 
 
 def _client(url: str | None, token_file: Path | None) -> Client:

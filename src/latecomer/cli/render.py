@@ -58,6 +58,11 @@ def show(
             note(first)
 
 
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print an answer that is more than rows as one document."""
+    print(json.dumps(document, ensure_ascii=False, indent=1, default=str))
+
+
 def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
     """Rows for a JSON document."""
     return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))

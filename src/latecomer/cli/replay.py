@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +18,7 @@ from latecomer.cli.options import (
     choose_zone,
     hush_spark,
     load,
+    pairs_of,
 )
 from latecomer.model.counting import counted
 
@@ -74,25 +73,16 @@ def replay(
 
 
 def _changes(written: Sequence[str]) -> dict[str, object]:
-    supposed: dict[str, object] = {}
-    for field, value in map(_change, written):
-        if field in supposed:
-            raise WrongUsage("--set", field, "is set twice", "give each field one value")
-        supposed[field] = value
-    return supposed
-
-
-def _change(written: str) -> tuple[str, object]:
     import yaml
 
-    field, equals, value = written.partition("=")
-    if not equals or not field:
-        raise WrongUsage("--set", written, "is not FIELD=VALUE", "write it such as --set watermark.delay=2m")
-    try:
-        return field, yaml.safe_load(value)
-    except yaml.YAMLError:
-        fix = "write it as in the pipeline file, in quotes for the shell"
-        raise WrongUsage("--set", written, "has a value that cannot be read", fix) from None
+    supposed: dict[str, object] = {}
+    for field, value in pairs_of("--set", "FIELD=VALUE", "watermark.delay=2m", written).items():
+        try:
+            supposed[field] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            fix = "write it as in the pipeline file, in quotes for the shell"
+            raise WrongUsage("--set", f"{field}={value}", "has a value that cannot be read", fix) from None
+    return supposed
 
 
 def _print_text(replayed: Replay, changes: Sequence[str], limit: int) -> None:
@@ -142,7 +132,7 @@ def _print_csv(replayed: Replay, outputs: Sequence[str], limit: int | None) -> N
 
 
 def _print_json(replayed: Replay, changes: Mapping[str, object], limit: int | None) -> None:
-    from latecomer.cli.render import json_table
+    from latecomer.cli.render import json_table, print_json
 
     compared = {
         name: {
@@ -151,13 +141,13 @@ def _print_json(replayed: Replay, changes: Mapping[str, object], limit: int | No
         }
         for name, output in replayed.outputs.items()
     }
-    whole = {
-        "exact": replayed.exact,
-        "equal": replayed.equal,
-        "batches": replayed.batches,
-        "changes": changes,
-        "outputs": compared,
-        "fates": json_table(replayed.fates),
-    }
-    json.dump(whole, sys.stdout, ensure_ascii=False, indent=1, default=str)
-    print()
+    print_json(
+        {
+            "exact": replayed.exact,
+            "equal": replayed.equal,
+            "batches": replayed.batches,
+            "changes": changes,
+            "outputs": compared,
+            "fates": json_table(replayed.fates),
+        }
+    )

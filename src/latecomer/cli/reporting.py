@@ -6,9 +6,10 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
-from latecomer.cli.json_log import JsonDisplay, as_stderr
-from latecomer.cli.steps import LOGGER, Display, DisplayHandler, giving_way, own_stderr
+from latecomer.cli.json_log import JsonDisplay, JsonLines
+from latecomer.cli.steps import LOGGER, Display, DisplayHandler, GivingWay, own_stderr
 
 
 @contextmanager
@@ -19,11 +20,11 @@ def reporting(quiet: bool = False, as_json: bool = False) -> Iterator[Display]:
         display = Display(stream, quiet)
         if as_json:
             display = as_lines = JsonDisplay(stream, quiet)
-            stack.enter_context(redirect_stderr(as_stderr(as_lines)))
+            stack.enter_context(redirect_stderr(cast(TextIO, JsonLines(as_lines))))
         stack.callback(display.rest)
         if not as_json and stream.isatty():
-            stack.enter_context(redirect_stdout(giving_way(sys.stdout, display)))
-            stack.enter_context(redirect_stderr(giving_way(sys.stderr, display)))
+            stack.enter_context(redirect_stdout(cast(TextIO, GivingWay(sys.stdout, display))))
+            stack.enter_context(redirect_stderr(cast(TextIO, GivingWay(sys.stderr, display))))
         handler, level = DisplayHandler(display), LOGGER.level
         stack.callback(LOGGER.setLevel, level)
         stack.callback(LOGGER.removeHandler, handler)

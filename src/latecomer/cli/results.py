@@ -13,6 +13,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Keys,
     Limit,
     OutputName,
     WrongUsage,
@@ -25,10 +26,7 @@ from latecomer.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
-
-    import pyarrow as pa
 
     from latecomer.after.reading.reader import Reader
 
@@ -64,21 +62,15 @@ def results(
         typer.Option("--valid-at", metavar="T", help="Only the windows that hold this moment of event time."),
     ] = None,
     window: Annotated[
-        str | None,
-        typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T"),
+        str | None, typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T")
     ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this key, column by column. An empty value is null.", metavar="K=V"),
-    ] = None,
+    key: Keys = None,
     serving: Annotated[
         bool, typer.Option("--serving", help="Base plus correction, and both of them.")
     ] = False,
     prefer: Annotated[
         Origin | None,
-        typer.Option(
-            help="The number of this origin where it has one; a column names the origin.", show_default=False
-        ),
+        typer.Option(help="The number of this origin where it has one; a column names the origin."),
     ] = None,
     nowcast: Annotated[
         bool,
@@ -103,7 +95,7 @@ def results(
         raise WrongUsage("--window", window, "means the same as --valid-at", "give one of the two")
     option, valid_text = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
     valid = None if valid_text is None else moment_of(option, valid_text)
-    key_values = key_of(key or [])
+    key_values = key_of(key)
     if as_of is not None and as_of_arrival is not None:
         raise WrongUsage(
             "--as-of", as_of, "goes by another clock than --as-of-arrival", "give one of the two"
@@ -113,41 +105,36 @@ def results(
         fix = "leave --open out: panes published by then are shown, EARLY ones too"
         raise WrongUsage(*moment, "cannot be asked of windows still open", fix)
     if nowcast:
-        others = {"--serving": serving, "--prefer": prefer, **texts}
-        _show_nowcast(file, output, valid, key_values, others, form, limit)
+        from latecomer.observe.nowcast.nowcasting import nowcast as nowcast_of
+
+        _require_alone("--nowcast", {"--serving": serving, "--prefer": prefer, **texts})
+        found = nowcast_of(open_reader(file), output, valid, key_values)
+        show(found.rows, form, "no window is open or has closed recently", limit)
+        note(*found.notes)
         return
     reader = open_reader(file)
+    if serving and prefer is not None:
+        fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
+        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
     if serving or prefer is not None:
-        _require_alone(serving, prefer, {"--open": open_windows, **texts})
-        rows = _served(reader, output, prefer, reader.choose(output, valid, key_values))
+        from latecomer.after.serving import serving as served
+
+        # Corrections are known as they are now, for windows that have closed.
+        _require_alone("--serving" if serving else "--prefer", {"--open": open_windows, **texts})
+        chosen = reader.choose(output, valid, key_values)
+        rows = (
+            served.serving(reader, output, chosen)
+            if prefer is None
+            else served.preferred(reader, output, prefer, chosen)
+        )
     else:
         rows = reader.results(output, open_windows, published, valid, key_values, as_of_arrival=arrived)
     empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], valid_text, key_values)
     show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
-    for remark in reader.notes:
-        note(remark)
+    note(*reader.notes)
 
 
-def _show_nowcast(
-    file: Path,
-    output: str,
-    window: datetime | None,
-    key: Mapping[str, str | None],
-    others: Mapping[str, object],
-    form: Format,
-    limit: int | None,
-) -> None:
-    from latecomer.cli.render import show
-    from latecomer.observe.nowcast.nowcasting import nowcast
-
-    _require_none_of(others, "--nowcast")
-    found = nowcast(open_reader(file), output, window, key)
-    show(found.rows, form, "no window is open or has closed recently", limit)
-    for remark in found.notes:
-        note(remark)
-
-
-def _require_none_of(others: Mapping[str, object], asked: str) -> None:
+def _require_alone(asked: str, others: Mapping[str, object]) -> None:
     for option, value in others.items():
         if value:
             text = value if isinstance(value, bool) else str(value)
@@ -165,22 +152,6 @@ def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tup
         return as_of, as_of_arrival
     LOG.warning("--clock is deprecated: write --as-of-arrival T for --as-of T --clock arrival")
     return None, as_of_arrival or as_of
-
-
-def _require_alone(serving: bool, prefer: Origin | None, others: Mapping[str, object]) -> None:
-    """Refuse other moments and open windows: corrections are known as they are now, for windows that have closed."""
-    if serving and prefer is not None:
-        fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
-        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
-    _require_none_of(others, "--serving" if serving else "--prefer")
-
-
-def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
-    from latecomer.after.serving.serving import preferred, serving
-
-    if prefer is None:
-        return serving(reader, output, chosen)
-    return preferred(reader, output, prefer, chosen)
 
 
 def _nothing(

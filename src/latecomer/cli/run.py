@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated
+from contextlib import nullcontext
+from typing import Annotated
 
 import typer
 
-from latecomer.cli.json_log import JsonDisplay, LogFormat
+from latecomer.cli.json_log import LogFormat
 from latecomer.cli.options import (
     File,
     Format,
     Formatted,
     Master,
-    WrongUsage,
     Zoned,
+    address_of,
     choose_zone,
     hush_spark,
     load,
@@ -23,13 +24,6 @@ from latecomer.cli.options import (
     share_of,
 )
 from latecomer.errors import MachineError, StoreInUse
-
-if TYPE_CHECKING:
-    from latecomer.cli.progress import Progress
-    from latecomer.config.models import Pipeline
-    from latecomer.engine.ledger.report import BatchReport
-    from latecomer.observe.serving import ServedMetrics
-
 
 TOO_MANY_DEAD = 3
 """The exit code if a batch has more dead letters than --max-dead allows."""
@@ -44,8 +38,7 @@ def run(
     standby: Annotated[
         bool,
         typer.Option(
-            "--standby",
-            help="Wait while another run has the store, and take over when it stops or dies.",
+            "--standby", help="Wait while another run has the store, and take over when it stops or dies."
         ),
     ] = False,
     metrics: Annotated[
@@ -55,7 +48,6 @@ def run(
             metavar="[HOST:]PORT",
             help="Serve /metrics, /healthz and /readyz there meanwhile; 0 is a free port. Another host than this "
             "machine needs LATECOMER_METRICS_TOKEN.",
-            show_default=False,
         ),
     ] = None,
     log: Annotated[
@@ -68,7 +60,6 @@ def run(
             metavar="SHARE",
             help="End with exit code 3 if more than this share of a batch's rows are dead letters, such as 5%. "
             "Without it, a batch of dead letters alone gets a warning.",
-            show_default=False,
         ),
     ] = None,
     form: Formatted = Format.TABLE,
@@ -80,21 +71,16 @@ def run(
     most = None if max_dead is None else share_of("--max-dead", max_dead)
     pipeline = load(file)
     print_warnings(pipeline, file)
-    serving = None if metrics is None else _served(pipeline, metrics)
-    from latecomer.cli.progress import (
-        Totals,
-        dead_in_words,
-        is_beyond,
-        out_of_step_in_words,
-        print_dead_letters,
-        print_summary,
-        progress,
-    )
-    from latecomer.cli.steps import current
+    serving = None
+    if metrics is not None:  # an address that cannot be served is reported before Spark starts
+        from latecomer.observe.serving import ServedMetrics
 
+        serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
     try:
         from latecomer.after.reading.reader import Reader
         from latecomer.after.serving.postgres import beside_a_run
+        from latecomer.cli.progress import Watch, print_dead_letters, print_summary
+        from latecomer.cli.steps import current
         from latecomer.engine.running import run as run_pipeline
         from latecomer.spark.master import use_master
 
@@ -103,74 +89,29 @@ def run(
     except ImportError as error:
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
-    totals, stop = Totals(), threading.Event()
-    display = current()
-    show_batch, warned, too_many = progress(form, totals), set[str](), False
-    if isinstance(display, JsonDisplay):
-        show_batch = _as_json(display, show_batch if form is not Format.TABLE else None)
-
-    def watch(report: BatchReport) -> None:
-        nonlocal too_many
-        totals.add(report)
-        if serving is not None:
-            serving.figures.batch(report)
-        show_batch(report)
-        too_many |= most is not None and is_beyond(report, most)
-        warnings = {
-            "order": out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files),
-            "dead": dead_in_words(report, most, file),
-        }
-        for kind, warning in warnings.items():
-            if warning is not None and kind not in warned:
-                warned.add(kind)
-                current().line(warning)
-
+    watch, stop, display = Watch(pipeline, file, form, most, serving), threading.Event(), current()
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file, "standby": standby}
     try:
-        if serving is None:
-            report = beside_a_run(run_pipeline, pipeline, **options)
-        else:
-            with serving:
+        with serving or nullcontext():
+            if serving is not None:
                 display.line(f"metrics: {serving.url}")
-                report = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
+                options["begin"] = serving.figures.begin
+            report = beside_a_run(run_pipeline, pipeline, **options)
     except StoreInUse as error:
         if not (standby and stop.is_set()):
             raise
-        current().rest()
+        display.rest()
         print(error, file=sys.stderr)
         return
-    current().rest()
+    display.rest()
+    last = watch.totals.last_batch
     if stop.is_set():
-        when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
+        when = "before the first batch" if last is None else f"after batch {last}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
-        print_summary(totals, report)
-    print_dead_letters(totals, Reader(pipeline), form, file)
+        print_summary(watch.totals, report)
+    print_dead_letters(watch.totals, Reader(pipeline), form, file)
     if not display.quiet:
         print(report.work.in_words, file=sys.stderr)
-    if too_many:
+    if watch.too_many_dead:
         raise typer.Exit(TOO_MANY_DEAD)
-
-
-def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
-    """Show each batch in the log, and also in the way of `also`."""
-    from latecomer.cli.progress import as_json
-
-    def show_batch(report: BatchReport) -> None:
-        display.say("info", "batch", **as_json(report))
-        if also is not None:
-            also(report)
-
-    return show_batch
-
-
-def _served(pipeline: Pipeline, written: str) -> ServedMetrics:
-    """The server of the metrics. An address that cannot be served is reported before Spark starts."""
-    from latecomer.observe.serving import ServedMetrics, address_of
-
-    try:
-        host, port = address_of(written)
-    except ValueError as error:
-        fix = "write a port such as 9464, or a host and a port such as 0.0.0.0:9464"
-        raise WrongUsage("--metrics", written, str(error), fix) from None
-    return ServedMetrics(pipeline, host, port)

@@ -13,7 +13,7 @@ from latecomer.cli.options import File, OutputName, WrongUsage, note, open_reade
 def serving(
     file: File,
     output: OutputName,
-    sql: Annotated[Engine, typer.Option("--sql", help="Whose SQL to write.", show_default=False)],
+    sql: Annotated[Engine, typer.Option("--sql", help="Whose SQL to write.")],
     view: Annotated[
         str | None, typer.Option(help="The view's name; OUTPUT_serving by default.", metavar="NAME")
     ] = None,
@@ -32,5 +32,4 @@ def serving(
             raise WrongUsage(option, name, "is not a name", "write NAME or SCHEMA.NAME")
     reader = open_reader(file)
     typer.echo(view_of(reader, output, sql, view, table), nl=False)
-    for remark in reader.notes:
-        note(remark)
+    note(*reader.notes)

@@ -16,14 +16,9 @@ if TYPE_CHECKING:
     from latecomer.store.files import Location
 
 StoreOrFile = Annotated[
-    str,
-    typer.Argument(
-        metavar="STORE|FILE", help="A store, or the pipeline file that names it.", show_default=False
-    ),
+    str, typer.Argument(metavar="STORE|FILE", help="A store, or the pipeline file that names it.")
 ]
-To = Annotated[
-    str, typer.Argument(metavar="TO", help="A folder or URL where nothing is yet.", show_default=False)
-]
+To = Annotated[str, typer.Argument(metavar="TO", help="A folder or URL where nothing is yet.")]
 
 
 def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None:

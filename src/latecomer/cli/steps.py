@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
 from latecomer.cli.terminal import harmless_lines, shielded
 
@@ -167,7 +167,7 @@ def own_stderr() -> Iterator[TextIO]:
         yield shielded(stream)
 
 
-class _GivingWay:
+class GivingWay:
     """A stream that clears the live line before it writes."""
 
     def __init__(self, stream: TextIO, display: Display) -> None:
@@ -179,13 +179,9 @@ class _GivingWay:
         return self._stream.write(text)
 
     @property
-    def rich_proxied_file(self) -> _GivingWay:
+    def rich_proxied_file(self) -> GivingWay:
         """The stream that Rich draws on: the terminal itself, which clears the live line as well."""
-        return _GivingWay(getattr(self._stream, "rich_proxied_file", self._stream), self._display)
+        return GivingWay(getattr(self._stream, "rich_proxied_file", self._stream), self._display)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def giving_way(stream: TextIO, display: Display) -> TextIO:
-    return cast(TextIO, _GivingWay(stream, display))

@@ -24,13 +24,10 @@ LOG = logging.getLogger(__name__)
 PASS, FAIL, NEEDS_SPARK, UNREADABLE = "pass", "FAIL", "needs --spark", "UNREADABLE"
 USAGE = 2
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE…", help="Transcripts, or folders that hold some.", show_default=False),
-]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Transcripts, or folders that hold some.")]
 
 
-def verify(
+def test(
     files: Files,
     pipeline: Annotated[
         Path | None,
@@ -51,7 +48,12 @@ def verify(
     tested = load(pipeline) if pipeline else None
     loaded = [_loaded(file, tested) for file in _transcripts(files)]
     readable = any(not isinstance(each, Unreadable) for each in loaded)
-    session = _session() if spark and readable else None
+    session = None
+    if spark and readable:
+        from latecomer.spark.session import build_session
+
+        hush_spark()
+        session = build_session("test")
     outcomes = []
     for nth, each in enumerate(loaded, start=1):
         LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
@@ -122,10 +124,3 @@ def _run(
     except NeedsSpark as error:
         result, differences = NEEDS_SPARK, [f"{transcript.file}: {error}"]
     return result, differences, time.monotonic() - began
-
-
-def _session() -> SparkSession:
-    from latecomer.spark.session import build_session
-
-    hush_spark()
-    return build_session("test")

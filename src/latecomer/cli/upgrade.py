@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from latecomer.cli.options import Format, Formatted
+from latecomer.cli.options import DryRun, Format, Formatted
 from latecomer.cli.snapshot import StoreOrFile, root_of
 
 
-def upgrade(
-    store: StoreOrFile,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
-    ] = False,
-    form: Formatted = Format.TABLE,
-) -> None:
+def upgrade(store: StoreOrFile, dry_run: DryRun = False, form: Formatted = Format.TABLE) -> None:
     """Bring a store of an earlier version to the format of this one, step by step.
 
     The next run does the same by itself. An earlier latecomer does not read the store afterwards: take a snapshot

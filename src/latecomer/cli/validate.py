@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -124,11 +124,18 @@ def _unknown_fields(
     pipeline: Pipeline, name: str, view: Pipeline, columns: Columns, pinned: bool
 ) -> Iterator[str]:
     """What becomes of fields that are no columns, and which fields these are in the files and in the log."""
+    from latecomer.config.columns import unknown_in_files
+    from latecomer.config.paths import list_files
+
     if view.source.has_own_decoder:
         return
     rule = view.source.unknown_fields
-    known = [view.source_name(column) for column in columns.read_from(name)]
-    unknown = _in_files(view, known) if view.source.files is not None and view.files.header else []
+    read, unknown = view.source.files, list[str]()
+    if read is not None and read.header and not isinstance(read.format, Decoder):
+        known = [view.source_name(column) for column in columns.read_from(name)]
+        paths = list_files(view.source_path)
+        # Only the first rows of the existing files are looked at.
+        unknown = unknown_in_files(known, paths, read.format, read.delimiter, read.encoding)
     become = {
         "keep": "are kept with the event",
         "ignore": "are thrown away; unknown_fields: keep would keep them",
@@ -140,17 +147,6 @@ def _unknown_fields(
         yield f"unknown    fields that are no columns {become[rule]}"
     if pinned and rule == "keep":
         yield from _kept(pipeline, columns)
-
-
-def _in_files(view: Pipeline, known: Sequence[str]) -> list[str]:
-    """The fields that are no columns, in the first rows of the existing files."""
-    from latecomer.config.columns import unknown_in_files
-    from latecomer.config.paths import list_files
-
-    read = view.files
-    if isinstance(read.format, Decoder):
-        return []
-    return unknown_in_files(known, list_files(view.source_path), read.format, read.delimiter, read.encoding)
 
 
 def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:

@@ -34,15 +34,12 @@ class Backfills:
         """A batch was published, with this lag of the watermark."""
         if kind in ("rebuild", "repair"):
             self._last[kind] = at
-        if self._loading_since is not None and lag is not None and self._is_within(lag):
+        if lag is not None and (self._budget is None or lag <= self._budget):
             self._loading_since = None
 
     def begin_load(self, now: int) -> None:
         """The store is new: it begins with the old data of its source."""
         self._loading_since = now
-
-    def _is_within(self, lag: int) -> bool:
-        return self._budget is None or lag <= self._budget
 
     def under_way(self, now: int) -> set[str]:
         """The kinds of backfill that run now."""
@@ -56,13 +53,12 @@ class Backfills:
 
 def rebuilding(root: Location, outputs: Sequence[str]) -> bool:
     """Whether a rebuild is being computed, or waits to be published."""
-    return any(_is_rebuilt(root, output) for output in outputs)
-
-
-def _is_rebuilt(root: Location, output: str) -> bool:
-    rebuilds = Rebuilds(root, output)
-    drafts = [rebuilds.root / name for name in names(rebuilds.root) if name.startswith(".")]
-    return bool(rebuilds.asked()) or any(_is_young(draft) for draft in drafts)
+    for output in outputs:
+        rebuilds = Rebuilds(root, output)
+        drafts = (rebuilds.root / name for name in names(rebuilds.root) if name.startswith("."))
+        if rebuilds.asked() or any(map(_is_young, drafts)):
+            return True
+    return False
 
 
 def _is_young(draft: Location) -> bool:

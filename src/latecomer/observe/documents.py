@@ -9,7 +9,7 @@ import yaml
 
 from latecomer.model.durations import format_duration
 from latecomer.observe.alerts import ALERTS, BACKFILL, DURING_BACKFILL, Severity
-from latecomer.observe.inventory import METRICS, STAGES, Kind, Metric, full_name
+from latecomer.observe.inventory import STAGES, Kind, Metric, full_name
 
 UID = "latecomer"
 
@@ -17,9 +17,9 @@ UID = "latecomer"
 def metrics_table() -> str:
     """The inventory as Markdown."""
     lines = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
-    for stage in STAGES:
+    for stage, metrics in STAGES.items():
         lines.append(f"| **{stage}** | | | |")
-        lines += [_line(metric) for metric in METRICS if metric.stage == stage]
+        lines += map(_line, metrics)
     return "\n".join(lines) + "\n"
 
 
@@ -95,7 +95,7 @@ def dashboard() -> str:
     rows = [
         ("The three signals, now", _signals("15m")),
         ("The three signals, 30 days", month),
-        *((_ROWS[stage], [_of_metric(each) for each in METRICS if each.stage == stage]) for stage in STAGES),
+        *((_ROWS[stage], [_of_metric(each) for each in metrics]) for stage, metrics in STAGES.items()),
     ]
     panels: list[dict[str, Any]] = []
     y = 0
@@ -115,8 +115,10 @@ def dashboard() -> str:
         "tags": ["latecomer"],
         "time": {"from": "now-6h", "to": "now"},
         "refresh": "30s",
-        "templating": {"list": [_data_source(), _pipelines()]},
-        "annotations": {"list": [_backfills()]},
+        "templating": {
+            "list": [{"name": "datasource", "type": "datasource", "query": "prometheus"}, _PIPELINES]
+        },
+        "annotations": {"list": [_BACKFILLS]},
         "panels": panels,
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
@@ -125,33 +127,25 @@ def dashboard() -> str:
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
-def _data_source() -> dict[str, Any]:
-    return {"name": "datasource", "type": "datasource", "query": "prometheus"}
-
-
-def _pipelines() -> dict[str, Any]:
-    query = "label_values(latecomer_run_info, pipeline)"
-    return {
-        "name": "pipeline",
-        "type": "query",
-        "datasource": _SOURCE,
-        "query": query,
-        "definition": query,
-        "multi": True,
-        "includeAll": True,
-        "refresh": 2,
-    }
-
-
-def _backfills() -> dict[str, Any]:
-    return {
-        "name": "backfills",
-        "datasource": _SOURCE,
-        "enable": True,
-        "expr": 'latecomer_backfill_under_way{pipeline=~"$pipeline"} == 1',
-        "titleFormat": "backfill: {{kind}}",
-        "iconColor": "blue",
-    }
+_EVERY_PIPELINE = "label_values(latecomer_run_info, pipeline)"
+_PIPELINES = {
+    "name": "pipeline",
+    "type": "query",
+    "datasource": _SOURCE,
+    "query": _EVERY_PIPELINE,
+    "definition": _EVERY_PIPELINE,
+    "multi": True,
+    "includeAll": True,
+    "refresh": 2,
+}
+_BACKFILLS = {
+    "name": "backfills",
+    "datasource": _SOURCE,
+    "enable": True,
+    "expr": f"latecomer_backfill_under_way{_ALL} == 1",
+    "titleFormat": "backfill: {{kind}}",
+    "iconColor": "blue",
+}
 
 
 def _row(title: str, y: int) -> dict[str, Any]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -104,23 +101,22 @@ class Figures(Collector):
 
     def _begin_at_zero(self) -> None:
         """Start every counter at 0: Prometheus loses the first event of a counter that appears with it."""
-        self._add("upkeep_seconds_total", (), 0)
-        self._add("upkeep_failures_total", (), 0)
-        for kind in _KINDS:
-            self._add("batches_total", (kind,), 0)
-        self._add("rows_total", (), 0)
-        for output in self.pipeline.outputs:
-            self._add("received_total", (output,), 0)
-            self._add("late_at_source_total", (output,), 0)
-            for fate in Fate:
-                self._add("events_total", (output, fate.value), 0)
-            for timing in Timing:
-                for op in Op:
-                    self._add("panes_total", (output, timing.value, op.value), 0)
-            for kind in CORRECTIONS:
-                self._add("corrections_total", (output, kind), 0)
-            for unit in (EVENTS, ASSIGNMENTS, *self.pipeline.ledger):
-                self._set("ledger_difference", 0, output, unit)
+        outputs = self.pipeline.outputs
+        counters: dict[str, tuple[Iterable[str], ...]] = {
+            "upkeep_seconds_total": (),
+            "upkeep_failures_total": (),
+            "batches_total": (_KINDS,),
+            "rows_total": (),
+            "received_total": (outputs,),
+            "late_at_source_total": (outputs,),
+            "events_total": (outputs, Fate),
+            "panes_total": (outputs, Timing, Op),
+            "corrections_total": (outputs, CORRECTIONS),
+            "ledger_difference": (outputs, (EVENTS, ASSIGNMENTS, *self.pipeline.ledger)),
+        }
+        for name, labels in counters.items():
+            for each in product(*labels):
+                self._set(name, 0, *each)
         self._histograms["lateness_seconds"] = {(): Histogram(BY_NAME["lateness_seconds"].buckets)}
         self._histograms["batch_seconds"] = {(stage,): Histogram(BATCH_SECONDS) for stage in BATCH_STAGES}
 
@@ -187,8 +183,8 @@ class Figures(Collector):
         self._watermark = report.watermark
         if report.partitions:
             self._marks = dict(report.partitions)
-        self._add("batches_total", (report.kind,), 1)
-        self._add("rows_total", (), report.received.rows)
+        self._add("batches_total", 1, report.kind)
+        self._add("rows_total", report.received.rows)
         self._set("last_batch", report.batch)
         self._set("last_batch_timestamp_seconds", published / SECOND)
         if report.kind == "data":
@@ -201,15 +197,13 @@ class Figures(Collector):
         for output in self.pipeline.outputs:
             self.history.add(output, published, self._count_panes(output, panes.get(output, {})))
         for entry in report.entries:
-            key = (entry.output, entry.unit)
-            difference = self._values["ledger_difference"].get((self.pipeline.name, *key), 0)
-            self._set("ledger_difference", difference + float(entry.difference), *key)
+            self._add("ledger_difference", float(entry.difference), entry.output, entry.unit)
             if entry.unit != EVENTS:
                 continue
-            self._add("received_total", (entry.output,), float(entry.received))
-            self._add("late_at_source_total", (entry.output,), entry.late_at_source)
+            self._add("received_total", float(entry.received), entry.output)
+            self._add("late_at_source_total", entry.late_at_source, entry.output)
             for fate, amount in entry.fates.items():
-                self._add("events_total", (entry.output, fate.value), float(amount))
+                self._add("events_total", float(amount), entry.output, fate)
             aside = int(entry.fates.get(Fate.SIDE_OUTPUT, 0))
             self.history.add(entry.output, published, Sums(int(entry.received), aside))
         self.history.forget(published)
@@ -217,11 +211,11 @@ class Figures(Collector):
 
     def _count_panes(self, output: str, counts: Mapping[tuple[str, str], int]) -> Sums:
         for (timing, op), amount in counts.items():
-            self._add("panes_total", (output, timing, op), amount)
+            self._add("panes_total", amount, output, timing, op)
         late = counts.get((Timing.LATE.value, Op.INSERT.value), 0)
         rebuilt = counts.get((Timing.CORRECTION.value, Op.INSERT.value), 0)
-        self._add("corrections_total", (output, "late_pane"), late)
-        self._add("corrections_total", (output, "rebuilt"), rebuilt)
+        self._add("corrections_total", late, output, "late_pane")
+        self._add("corrections_total", rebuilt, output, "rebuilt")
         return Sums(late_panes=late, rebuilt=rebuilt)
 
     @contextmanager
@@ -255,9 +249,16 @@ class Figures(Collector):
         self._set("run_info", 1, _version())
         self._measure_watermark(now)
         self._measure_lease()
-        self._measure_work()
-        self._measure_sinks()
         self._measure_trends(now)
+        work = Work() if self._engine is None else self._engine.runner.work
+        self._set("spark_jobs_total", work.jobs)
+        self._set("spark_tasks_total", work.tasks)
+        self._set("spark_rows_total", work.rows)
+        self._set("spark_task_seconds_total", work.seconds)
+        for worker in () if self._engine is None else self._engine.sinks.workers:
+            named = (worker.feed.listed.field, worker.sink.kind)
+            self._set("sink_batches_behind", worker.behind, *named)
+            self._set("sink_down", float(worker.outage is not None), *named)
         for table, (size, count) in self.sizes.tables.items():
             self._set("store_bytes", size, table)
             self._set("store_files", count, table)
@@ -289,7 +290,7 @@ class Figures(Collector):
                 self._set("partition_watermark_timestamp_seconds", mark / SECOND, partition)
                 self._set("partition_watermark_lag_seconds", behind / SECOND, partition)
         if self._marks:
-            slowest = min((mark, name) for name, mark in self._marks.items())[1]
+            _, slowest = min((mark, name) for name, mark in self._marks.items())
             self._set("partition_holds_watermark", 1, self._names.of(slowest))
 
     def _measure_lease(self) -> None:
@@ -302,19 +303,6 @@ class Figures(Collector):
             self._set("lease_renewal_age_seconds", lease.clock.now() - lease.renewed_at)
         if self._leased:
             self._set("lease_held", float(lease is not None and not lease.lost))
-
-    def _measure_work(self) -> None:
-        work = Work() if self._engine is None else self._engine.runner.work
-        self._set("spark_jobs_total", work.jobs)
-        self._set("spark_tasks_total", work.tasks)
-        self._set("spark_rows_total", work.rows)
-        self._set("spark_task_seconds_total", work.seconds)
-
-    def _measure_sinks(self) -> None:
-        for worker in () if self._engine is None else self._engine.sinks.workers:
-            named = (worker.feed.listed.field, worker.sink.kind)
-            self._set("sink_batches_behind", worker.behind, *named)
-            self._set("sink_down", float(worker.outage is not None), *named)
 
     def _measure_trends(self, now: int) -> None:
         if now - self._trends_at < TRENDS_EVERY:
@@ -347,7 +335,7 @@ class Figures(Collector):
 
     # How values are kept
 
-    def _add(self, name: str, labels: Labels, amount: float) -> None:
+    def _add(self, name: str, amount: float, *labels: str) -> None:
         values, key = self._values[name], self._key(name, labels)
         values[key] = values.get(key, 0.0) + amount
 

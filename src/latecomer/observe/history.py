@@ -61,10 +61,6 @@ class History:
     def __init__(self) -> None:
         self._steps: dict[str, dict[int, Sums]] = {}
 
-    @property
-    def outputs(self) -> Sequence[str]:
-        return sorted(self._steps)
-
     def add(self, output: str, at: int, sums: Sums) -> None:
         """Add a batch that was published at a moment."""
         self._steps.setdefault(output, {}).setdefault(at // STEP, Sums()).add(sums)

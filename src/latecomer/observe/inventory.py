@@ -31,14 +31,19 @@ class Metric:
     """One metric. Every metric has the label `pipeline`; `labels` are the others."""
 
     name: str
-    kind: Kind
-    labels: tuple[str, ...]
     help: str
-    stage: str
-    buckets: tuple[float, ...] = ()
-    """The bounds of a histogram, in seconds."""
     words: str = ""
     """The title of its panel, where the name is not enough."""
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """The bounds of a histogram, in seconds."""
+
+    @property
+    def kind(self) -> Kind:
+        """A name that ends in `_total` is a counter's, as Prometheus has it."""
+        if self.buckets:
+            return Kind.HISTOGRAM
+        return Kind.COUNTER if self.name.endswith("_total") else Kind.GAUGE
 
     @property
     def title(self) -> str:
@@ -55,255 +60,189 @@ class Metric:
 
 
 BATCH_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-_G, _C, _H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
 _OUTPUT = ("output",)
 _PARTITION = ("partition",)
 _SINK = ("sink", "kind")
 _TABLE = ("table",)
 
-METRICS = (
-    Metric(
-        "source_unread_rows",
-        _G,
-        (),
-        "Rows that the source has beyond the last batch, where it knows that.",
-        "source",
-        words="Rows left to read",
+STAGES = {
+    "source": (
+        Metric(
+            "source_unread_rows",
+            "Rows that the source has beyond the last batch, where it knows that.",
+            "Rows left to read",
+        ),
+        Metric("source_lag_seconds", "Wall clock less the newest arrival that was read."),
     ),
-    Metric("source_lag_seconds", _G, (), "Wall clock less the newest arrival that was read.", "source"),
-    Metric("rows_total", _C, (), "Rows that were read.", "log", words="Rows read"),
-    Metric("rows_per_second", _G, (), "Rows of the last batch with data, by the time that it took.", "log"),
-    Metric(
-        "lateness_seconds",
-        _H,
-        (),
-        "How long after their event time events arrived.",
-        "log",
-        tuple(map(float, BOUNDS)),
-        words="How late events come",
+    "log": (
+        Metric("rows_total", "Rows that were read.", "Rows read"),
+        Metric("rows_per_second", "Rows of the last batch with data, by the time that it took."),
+        Metric(
+            "lateness_seconds",
+            "How long after their event time events arrived.",
+            "How late events come",
+            buckets=tuple(map(float, BOUNDS)),
+        ),
     ),
-    Metric(
-        "watermark_timestamp_seconds",
-        _G,
-        (),
-        "The watermark; none before the first and after a drain.",
-        "timeline",
-        words="Where the watermark stands",
+    "timeline": (
+        Metric(
+            "watermark_timestamp_seconds",
+            "The watermark; none before the first and after a drain.",
+            "Where the watermark stands",
+        ),
+        Metric("watermark_lag_seconds", "Wall clock less the watermark."),
+        Metric(
+            "watermark_lag_budget_seconds",
+            "The setting alerts.lag; none where it is not set.",
+            "Limit of the watermark's lag",
+        ),
+        Metric("partitions", "Partitions that the watermark goes by."),
+        Metric(
+            "partition_watermark_timestamp_seconds",
+            "How far a partition is by itself. The slowest have their names; the slowest of all others is "
+            "(rest).",
+            "Where partitions stand",
+            _PARTITION,
+        ),
+        Metric(
+            "partition_watermark_lag_seconds",
+            "Wall clock less how far a partition is.",
+            "Lag of partitions",
+            _PARTITION,
+        ),
+        Metric(
+            "partition_holds_watermark",
+            "1 for the partition that the watermark waits for.",
+            "Partition that the watermark waits for",
+            _PARTITION,
+        ),
     ),
-    Metric("watermark_lag_seconds", _G, (), "Wall clock less the watermark.", "timeline"),
-    Metric(
-        "watermark_lag_budget_seconds",
-        _G,
-        (),
-        "The setting alerts.lag; none where it is not set.",
-        "timeline",
-        words="Limit of the watermark's lag",
+    "firing": (
+        Metric("panes_total", "Panes that were published.", "Panes published", ("output", "timing", "op")),
+        Metric(
+            "corrections_total",
+            "Numbers that were corrected after their window closed: late_pane, or rebuilt.",
+            "Numbers corrected",
+            ("output", "kind"),
+        ),
+        Metric(
+            "corrections_ratio",
+            "Corrections for each event received, of the last 7 days. From the store.",
+            "Corrections for each event",
+            _OUTPUT,
+        ),
+        Metric(
+            "corrections_growth_ratio",
+            "By how much corrections for each event have grown in 28 days: 0.5 is half as many again. From the "
+            "store.",
+            "Growth of corrections in 28 days",
+            _OUTPUT,
+        ),
     ),
-    Metric("partitions", _G, (), "Partitions that the watermark goes by.", "timeline"),
-    Metric(
-        "partition_watermark_timestamp_seconds",
-        _G,
-        _PARTITION,
-        "How far a partition is by itself. The slowest have their names; the slowest of all others is (rest).",
-        "timeline",
-        words="Where partitions stand",
+    "ledger": (
+        Metric("received_total", "Rows that an output received.", "Rows received", _OUTPUT),
+        Metric("events_total", "Events by fate.", "Events by fate", ("output", "fate")),
+        Metric(
+            "late_at_source_total",
+            "Events behind the watermark when they arrived.",
+            "Events behind the watermark",
+            _OUTPUT,
+        ),
+        Metric(
+            "side_output_baseline_ratio",
+            "The usual share of side output: the median hour of the 7 days before the last hour. From the "
+            "store.",
+            "Usual share of side output",
+            _OUTPUT,
+        ),
+        Metric(
+            "ledger_difference",
+            "Received less all fates, in this run. Anything but 0 is a fault.",
+            "What the ledger lacks",
+            ("output", "unit"),
+        ),
     ),
-    Metric(
-        "partition_watermark_lag_seconds",
-        _G,
-        _PARTITION,
-        "Wall clock less how far a partition is.",
-        "timeline",
-        words="Lag of partitions",
+    "batch": (
+        Metric(
+            "batches_total",
+            "Batches by kind: data, heartbeat, drain, rebuild, repair.",
+            "Batches by kind",
+            ("kind",),
+        ),
+        Metric(
+            "batch_seconds",
+            "Seconds that a batch took, by stage: `log`, `timeline`, `waiting` (for the batch before it), "
+            "`windowing` (windows, fates and panes, as files), `firing` (the outputs' commits), `ledger` (its "
+            "check and its commit).",
+            "How long a batch takes, by stage",
+            ("stage",),
+            buckets=BATCH_SECONDS,
+        ),
+        Metric("last_batch", "The number of the last complete batch.", "Last complete batch"),
+        Metric(
+            "last_batch_timestamp_seconds",
+            "When the last batch was published.",
+            "When the last batch was published",
+        ),
+        Metric("spark_jobs_total", "Jobs in which Spark has run the kernels of this run.", "Spark's jobs"),
+        Metric("spark_tasks_total", "Tasks of these jobs.", "Spark's tasks"),
+        Metric("spark_rows_total", "Rows of sources that these tasks have read.", "Rows in Spark's tasks"),
+        Metric(
+            "spark_task_seconds_total",
+            "Seconds spent in these tasks, all together.",
+            "Seconds in Spark's tasks",
+        ),
     ),
-    Metric(
-        "partition_holds_watermark",
-        _G,
-        _PARTITION,
-        "1 for the partition that the watermark waits for.",
-        "timeline",
-        words="Partition that the watermark waits for",
+    "sink": (
+        Metric(
+            "sink_batches_behind",
+            "Complete batches that a sink does not have yet.",
+            "Batches that sinks lack",
+            _SINK,
+        ),
+        Metric("sink_down", "1 while a sink does not answer.", "Sinks that do not answer", _SINK),
     ),
-    Metric(
-        "panes_total",
-        _C,
-        ("output", "timing", "op"),
-        "Panes that were published.",
-        "firing",
-        words="Panes published",
+    "store": (
+        Metric("store_bytes", "Bytes of a table's files.", "Size of the store's tables", _TABLE),
+        Metric("store_files", "How many files a table is made of.", "Files of the store's tables", _TABLE),
+        Metric(
+            "upkeep_timestamp_seconds",
+            "When the store was last kept in shape, by a run or by `latecomer compact`; none before the first "
+            "time.",
+            "Last upkeep",
+        ),
+        Metric("upkeep_seconds_total", "Seconds that the run has spent on upkeep."),
+        Metric("upkeep_failures_total", "Upkeep that failed; the run went on."),
     ),
-    Metric(
-        "corrections_total",
-        _C,
-        ("output", "kind"),
-        "Numbers that were corrected after their window closed: late_pane, or rebuilt.",
-        "firing",
-        words="Numbers corrected",
+    "run": (
+        Metric(
+            "backfill_under_way",
+            "1 while a backfill runs: history, rebuild or repair.",
+            "Backfills under way",
+            ("kind",),
+        ),
+        Metric(
+            "lease_held",
+            "1 while this run has the lease of the store, 0 while it stands by or once another one has it. Of "
+            "a store that has one.",
+            "Whether the run has the lease",
+        ),
+        Metric("lease_token", "The token of the run's lease: one more with every holder."),
+        Metric("lease_taken_timestamp_seconds", "When the run took the lease."),
+        Metric(
+            "lease_renewal_age_seconds",
+            "How long ago the lease was renewed; another engine may take over once that is as long as "
+            "`lease.takeover`.",
+            "Since the lease was renewed",
+        ),
+        Metric("ready", "1 once the run reads its source.", "Whether the run reads its source"),
+        Metric("run_info", "1, with the version of latecomer.", "Version", ("version",)),
     ),
-    Metric(
-        "corrections_ratio",
-        _G,
-        _OUTPUT,
-        "Corrections for each event received, of the last 7 days. From the store.",
-        "firing",
-        words="Corrections for each event",
-    ),
-    Metric(
-        "corrections_growth_ratio",
-        _G,
-        _OUTPUT,
-        "By how much corrections for each event have grown in 28 days: 0.5 is half as many again. From the store.",
-        "firing",
-        words="Growth of corrections in 28 days",
-    ),
-    Metric("received_total", _C, _OUTPUT, "Rows that an output received.", "ledger", words="Rows received"),
-    Metric("events_total", _C, ("output", "fate"), "Events by fate.", "ledger", words="Events by fate"),
-    Metric(
-        "late_at_source_total",
-        _C,
-        _OUTPUT,
-        "Events behind the watermark when they arrived.",
-        "ledger",
-        words="Events behind the watermark",
-    ),
-    Metric(
-        "side_output_baseline_ratio",
-        _G,
-        _OUTPUT,
-        "The usual share of side output: the median hour of the 7 days before the last hour. From the store.",
-        "ledger",
-        words="Usual share of side output",
-    ),
-    Metric(
-        "ledger_difference",
-        _G,
-        ("output", "unit"),
-        "Received less all fates, in this run. Anything but 0 is a fault.",
-        "ledger",
-        words="What the ledger lacks",
-    ),
-    Metric(
-        "batches_total",
-        _C,
-        ("kind",),
-        "Batches by kind: data, heartbeat, drain, rebuild, repair.",
-        "batch",
-        words="Batches by kind",
-    ),
-    Metric(
-        "batch_seconds",
-        _H,
-        ("stage",),
-        "Seconds that a batch took, by stage: `log`, `timeline`, `waiting` (for the batch before it), `windowing` "
-        "(windows, fates and panes, as files), `firing` (the outputs' commits), `ledger` (its check and its commit).",
-        "batch",
-        BATCH_SECONDS,
-        words="How long a batch takes, by stage",
-    ),
-    Metric(
-        "last_batch", _G, (), "The number of the last complete batch.", "batch", words="Last complete batch"
-    ),
-    Metric(
-        "last_batch_timestamp_seconds",
-        _G,
-        (),
-        "When the last batch was published.",
-        "batch",
-        words="When the last batch was published",
-    ),
-    Metric(
-        "spark_jobs_total",
-        _C,
-        (),
-        "Jobs in which Spark has run the kernels of this run.",
-        "batch",
-        words="Spark's jobs",
-    ),
-    Metric("spark_tasks_total", _C, (), "Tasks of these jobs.", "batch", words="Spark's tasks"),
-    Metric(
-        "spark_rows_total",
-        _C,
-        (),
-        "Rows of sources that these tasks have read.",
-        "batch",
-        words="Rows in Spark's tasks",
-    ),
-    Metric(
-        "spark_task_seconds_total",
-        _C,
-        (),
-        "Seconds spent in these tasks, all together.",
-        "batch",
-        words="Seconds in Spark's tasks",
-    ),
-    Metric(
-        "sink_batches_behind",
-        _G,
-        _SINK,
-        "Complete batches that a sink does not have yet.",
-        "sink",
-        words="Batches that sinks lack",
-    ),
-    Metric(
-        "sink_down", _G, _SINK, "1 while a sink does not answer.", "sink", words="Sinks that do not answer"
-    ),
-    Metric(
-        "store_bytes", _G, _TABLE, "Bytes of a table's files.", "store", words="Size of the store's tables"
-    ),
-    Metric(
-        "store_files",
-        _G,
-        _TABLE,
-        "How many files a table is made of.",
-        "store",
-        words="Files of the store's tables",
-    ),
-    Metric(
-        "upkeep_timestamp_seconds",
-        _G,
-        (),
-        "When the store was last kept in shape, by a run or by `latecomer compact`; none before the first time.",
-        "store",
-        words="Last upkeep",
-    ),
-    Metric("upkeep_seconds_total", _C, (), "Seconds that the run has spent on upkeep.", "store"),
-    Metric("upkeep_failures_total", _C, (), "Upkeep that failed; the run went on.", "store"),
-    Metric(
-        "backfill_under_way",
-        _G,
-        ("kind",),
-        "1 while a backfill runs: history, rebuild or repair.",
-        "run",
-        words="Backfills under way",
-    ),
-    Metric(
-        "lease_held",
-        _G,
-        (),
-        "1 while this run has the lease of the store, 0 while it stands by or once another one has it. Of a store "
-        "that has one.",
-        "run",
-        words="Whether the run has the lease",
-    ),
-    Metric("lease_token", _G, (), "The token of the run's lease: one more with every holder.", "run"),
-    Metric("lease_taken_timestamp_seconds", _G, (), "When the run took the lease.", "run"),
-    Metric(
-        "lease_renewal_age_seconds",
-        _G,
-        (),
-        "How long ago the lease was renewed; another engine may take over once that is as long as `lease.takeover`.",
-        "run",
-        words="Since the lease was renewed",
-    ),
-    Metric(
-        "ready", _G, (), "1 once the run reads its source.", "run", words="Whether the run reads its source"
-    ),
-    Metric("run_info", _G, ("version",), "1, with the version of latecomer.", "run", words="Version"),
-)
-"""Names without PREFIX, in the order of the flow."""
+}
+"""Names without PREFIX, by stage, in the order of the flow."""
 
+METRICS = tuple(metric for metrics in STAGES.values() for metric in metrics)
 BY_NAME = {metric.name: metric for metric in METRICS}
-STAGES = tuple(dict.fromkeys(metric.stage for metric in METRICS))
 BATCH_STAGES = ("log", "timeline", "waiting", "windowing", "firing", "ledger")
 BACKFILLS = ("history", "rebuild", "repair")
 CORRECTIONS = ("late_pane", "rebuilt")

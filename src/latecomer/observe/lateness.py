@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from latecomer.after.reading.met import micros
 from latecomer.store.data_files import DataFile
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table
@@ -38,16 +39,9 @@ def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
     counts, count, seconds = np.zeros(len(BOUNDS) + 1, np.int64), 0, 0.0
     with events.explained():
         for rows in events.dataset(files, _COLUMNS).to_batches():
-            happened, came = (_micros(rows.column(name)) for name in _COLUMNS.names)
+            happened, came = (micros(rows.column(name)) for name in _COLUMNS.names)
             delays = np.maximum(came - happened, 0)
             counts += np.bincount(np.searchsorted(_MICROS, delays), minlength=len(BOUNDS) + 1)
             count += len(delays)
             seconds += float(delays.sum(dtype=np.float64)) / 1e6
     return Delays(tuple(int(each) for each in counts[:-1].cumsum()), count, seconds)
-
-
-def _micros(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    micros: np.ndarray[tuple[int], np.dtype[np.int64]] = column.cast(pa.int64()).to_numpy(
-        zero_copy_only=False
-    )
-    return micros

@@ -9,10 +9,11 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -92,72 +93,72 @@ def lets_in(authorization: str, token: str | None) -> bool:
     return kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())
 
 
-def url_of(server: ThreadingHTTPServer) -> str:
-    """The URL of a server."""
-    host, port = server.server_address[:2]
-    shown = f"[{host!s}]" if ":" in str(host) else str(host)
-    return f"http://{shown}:{port}"
+class Server:
+    """Serves from a thread of its own while a block lasts. The port is taken at once."""
+
+    def __init__(
+        self, name: str, host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: Offer
+    ) -> None:
+        self._http = _bound(host, port, handler, offer)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.1,), name=f"latecomer-{name}", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        host, port = self._http.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"http://{shown}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def wait(self) -> None:
+        """Wait until the server is stopped."""
+        while self._thread.is_alive():
+            self._thread.join(1.0)
 
 
-def bound(host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: Offer) -> ThreadingHTTPServer:
+class Handler(BaseHTTPRequestHandler):
+    """What the answers of all servers have in common. A subclass has `do_GET`."""
+
+    timeout = PATIENCE_SECONDS
+    server_version, sys_version = "latecomer", ""
+    realm: ClassVar[str]
+
+    def do_HEAD(self) -> None:
+        self.do_GET()  # type: ignore[attr-defined]
+
+    def send(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers = {**headers, "WWW-Authenticate": f'Bearer realm="{self.realm}"'}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Requests are not logged."""
+
+
+def _bound(host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: Offer) -> ThreadingHTTPServer:
     """A server that is bound to its port, and does not answer yet."""
     try:
-        return _Server((host, port), handler)
+        return _Listener((host, port), handler)
     except UnicodeError:  # a label of it is empty, or longer than 63 characters
         raise MachineError(f"{host} is not the name of a host; correct {offer.option}") from None
     except OSError as error:
         raise MachineError(_bind_problem(error, host, port, offer.option)) from None
 
 
-class MetricsServer:
-    """Serves /metrics, /healthz and /readyz from a thread of its own. It is read-only."""
-
-    def __init__(self, figures: Figures, host: str, port: int, token: str | None) -> None:
-        registry = CollectorRegistry()
-        registry.register(figures)
-        self.failed = False
-        """Whether the run has ended with an error."""
-        self._http = bound(host, port, _handler(self, figures, registry, token), METRICS_OFFER)
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, args=(0.1,), name="latecomer-metrics", daemon=True
-        )
-
-    @property
-    def url(self) -> str:
-        return f"{url_of(self._http)}/metrics"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        if self._thread.is_alive():
-            self._http.shutdown()
-        self._http.server_close()
-
-
-class ServedMetrics:
-    """The metrics of one run, from before it starts until it has ended. The port is taken at once."""
-
-    def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:
-        token = token_for(host)
-        self.figures = Figures(pipeline)
-        self._server = MetricsServer(self.figures, host, port, token)
-
-    @property
-    def url(self) -> str:
-        return self._server.url
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._server.failed = kind is not None
-        self.figures.close()
-        self._server.close()
-
-
-class _Server(ThreadingHTTPServer):
+class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
@@ -185,49 +186,57 @@ def _bind_problem(error: OSError, host: str, port: int, option: str) -> str:
     return f"{host} port {port} cannot be served ({error.strerror or error}); correct {option}"
 
 
-def _handler(
-    server: MetricsServer, figures: Figures, registry: CollectorRegistry, token: str | None
-) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = PATIENCE_SECONDS
-        server_version, sys_version = "latecomer", ""
+class ServedMetrics(Server):
+    """The metrics of one run, from before it starts until it has ended: /metrics, /healthz and /readyz, read-only."""
+
+    def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:
+        token = token_for(host)
+        self.figures = Figures(pipeline)
+        self.failed = False
+        """Whether the run has ended with an error."""
+        super().__init__("metrics", host, port, _handler(self, token), METRICS_OFFER)
+
+    @property
+    def url(self) -> str:
+        return f"{super().url}/metrics"
+
+    def __exit__(self, *raised: object) -> None:
+        self.failed = any(raised)
+        self.figures.close()
+        super().__exit__()
+
+
+def _handler(served: ServedMetrics, token: str | None) -> type[Handler]:
+    registry = CollectorRegistry()
+    registry.register(served.figures)
+
+    class MetricsHandler(Handler):
+        realm = "metrics"
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             if token is None and not is_own_name(self.headers.get("Host", "")):
-                self._answer(HTTPStatus.MISDIRECTED_REQUEST, {"status": "this host is not served"})
+                self._answer(HTTPStatus.MISDIRECTED_REQUEST, "this host is not served")
             elif path == "/healthz":
-                status = HTTPStatus.SERVICE_UNAVAILABLE if server.failed else HTTPStatus.OK
-                self._answer(status, {"status": "failed" if server.failed else "ok"})
+                self._answer_whether(not served.failed, "ok", "failed")
             elif path == "/readyz":
-                ready = figures.is_ready and not server.failed
-                status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-                self._answer(status, {"status": "ready" if ready else "not ready"})
+                self._answer_whether(served.figures.is_ready and not served.failed, "ready", "not ready")
             elif path != "/metrics":
-                self._answer(HTTPStatus.NOT_FOUND, {"status": "ask for /metrics, /healthz or /readyz"})
+                self._answer(HTTPStatus.NOT_FOUND, "ask for /metrics, /healthz or /readyz")
             elif not lets_in(self.headers.get("Authorization", ""), token):
-                self._answer(HTTPStatus.UNAUTHORIZED, {"status": "send Authorization: Bearer TOKEN"})
+                self._answer(HTTPStatus.UNAUTHORIZED, "send Authorization: Bearer TOKEN")
             else:
                 encode, kind = choose_encoder(self.headers.get("Accept", ""))
                 self._send(HTTPStatus.OK, encode(registry), kind)
 
-        do_HEAD = do_GET  # noqa: N815
+        def _answer_whether(self, well: bool, yes: str, no: str) -> None:
+            self._answer(HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, yes if well else no)
 
-        def _answer(self, status: HTTPStatus, body: dict[str, str]) -> None:
-            self._send(status, json.dumps(body).encode() + b"\n", "application/json")
+        def _answer(self, status: HTTPStatus, text: str) -> None:
+            self._send(status, json.dumps({"status": text}).encode() + b"\n", "application/json")
 
         def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            if status is HTTPStatus.UNAUTHORIZED:
-                self.send_header("WWW-Authenticate", 'Bearer realm="metrics"')
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+            headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+            self.send(status, body, headers)
 
-        def log_message(self, *_: object) -> None:
-            """Requests are not logged."""
-
-    return Handler
+    return MetricsHandler

@@ -13,11 +13,10 @@ from latecomer.model.lateness.elbow import elbow_of
 from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.histogram import Histogram
 from latecomer.model.lateness.sweep import Setting
-from latecomer.model.strategies import Bounded, Strategy
+from latecomer.model.strategies import Bounded
 from latecomer.observe.advise.history import OTHERS, History, Subject
 from latecomer.observe.advise.measuring import (
     FirstPass,
-    Plan,
     Sample,
     SecondPass,
     first_pass,
@@ -48,18 +47,17 @@ def advise(history: History, wanted: Wanted) -> Advice:
         delay, reason = advice.delay_under(tried, delay, wish)
     others = _idle_and_future(history, first)
     settings, lateness = _lateness(history, first, delay, wish, others)
-    plan = Plan(_settings(history, first, delay, lateness, wanted), delay)
+    supposed = _settings(history, first, delay, lateness, wanted)
     LOG.info("counting what settings would do")
-    second = second_pass(history, plan, Sample(sample))
+    second = second_pass(history, supposed, delay, Sample(sample))
     course, strategy = history.course, history.strategy
+    present = strategy.delays if isinstance(strategy, Bounded) else {}
     partitions = first.partitions.groups() if len(course.partitions) > 1 else []
     own = advice.own_delays(delay, {str(name): behind for name, _, behind in partitions}, wish)
     advised = [
-        Advised("watermark.delay", delay, reason, _delay_of(history), _sets(strategy, "delay")),
+        Advised("watermark.delay", delay, reason, _delay_of(history), "delay" in strategy.model_fields_set),
         *(
-            Advised(
-                f"watermark.delays.{name}", value, why, _own_delay(strategy, name), name in _delays(strategy)
-            )
+            Advised(f"watermark.delays.{name}", value, why, present.get(name), name in present)
             for name, (value, why) in sorted(own.items())
         ),
         *others,
@@ -91,8 +89,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
         first.producers.skews(),
         advised,
         cautions,
-        [*history.notes, *_notes(first)],
-        wish,
+        [*history.notes, *_crowded(first)],
     )
 
 
@@ -179,11 +176,11 @@ def _idle_and_future(history: History, first: FirstPass) -> list[Advised]:
     return advised
 
 
-def _notes(first: FirstPass) -> list[str]:
-    crowded = [name for name, delays in first.by.items() if delays.codes.others]
+def _crowded(first: FirstPass) -> list[str]:
     return [
         f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
-        for name in crowded
+        for name, delays in first.by.items()
+        if delays.codes.others
     ]
 
 
@@ -193,18 +190,6 @@ def _delay_of(history: History) -> int | None:
     return strategy.delay if isinstance(strategy, Bounded) and history.kind == "log" else None
 
 
-def _delays(strategy: Strategy) -> Mapping[str, int]:
-    return strategy.delays if isinstance(strategy, Bounded) else {}
-
-
-def _own_delay(strategy: Strategy, partition: str) -> int | None:
-    return _delays(strategy).get(partition)
-
-
-def _sets(strategy: Strategy, name: str) -> bool:
-    return name in strategy.model_fields_set
-
-
 def _delays_of(column: str, name: str | None, age: Histogram, behind: Histogram) -> GroupDelays:
     return GroupDelays(column, name, Distribution.of(age, False), Distribution.of(behind, False))
 
@@ -212,24 +197,17 @@ def _delays_of(column: str, name: str | None, age: Histogram, behind: Histogram)
 def _output_report(
     subject: Subject, history: History, second: SecondPass, delay: int, lateness: Mapping[str, int]
 ) -> OutputReport:
-    answers = second.answers[subject.name]
-    current = _delay_of(history)
+    answers, current = second.answers[subject.name], _delay_of(history)
     grace = lateness[subject.name] if subject.accepts else 0
     now = None if current is None else Setting(current, subject.lateness)
-    answered = {each.setting for each in answers}
+    window = subject.window.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     return OutputReport(
         subject.name,
-        _window_in_words(subject),
+        ", ".join(f"{name} {value}" for name, value in window.items()),
         subject.drops_late,
         subject.drops_too_late,
         subject.accepts,
         answers,
         Setting(delay, grace),
-        now if now in answered else None,
+        now if any(each.setting == now for each in answers) else None,
     )
-
-
-def _window_in_words(subject: Subject) -> str:
-    window = subject.window
-    settings = window.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    return ", ".join(f"{name} {value}" for name, value in settings.items())

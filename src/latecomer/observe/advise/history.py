@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.computed import kept_by
 from latecomer.model.lateness.course import Course
 from latecomer.model.lateness.distinct import Bits, mixed
 from latecomer.model.lateness.histogram import Flags, Whole
@@ -20,8 +21,6 @@ from latecomer.model.windows import AnyWindow
 
 AT_ONCE = 1 << 18
 """So many rows are in memory at a time."""
-
-Keeps = Callable[[Mapping[str, Any]], bool | None]
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,9 @@ class Part:
         """Those of the events that are chosen."""
         if chosen.all():
             return self
-        return Part(
-            self.row[chosen],
-            self.times[chosen],
-            self.age[chosen],
-            self.partition[chosen],
-            self.batch[chosen],
-            self.columns.filter(pa.array(chosen)),
-        )
+        columns = (self.row, self.times, self.age, self.partition, self.batch)
+        row, times, age, partition, batch = (each[chosen] for each in columns)
+        return Part(row, times, age, partition, batch, self.columns.filter(pa.array(chosen)))
 
 
 @dataclass(frozen=True)
@@ -61,6 +55,15 @@ class Measured:
     column: str | None
     """As it is stored; None counts events."""
     written: str
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition, and the columns that it needs: their types, and how they are stored."""
+
+    sql: str
+    kinds: Mapping[str, str]
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,13 @@ class Subject:
     lateness: int = 0
     aggregates: tuple[Measured, ...] = ()
     state_bytes: float = 0.0
-    where: tuple[Keeps, tuple[tuple[str, str], ...]] | None = None
-    """The predicate, and the columns that it needs: their names in it, and as they are stored."""
+    where: Where | None = None
 
     @property
     def columns(self) -> set[str]:
         """The columns that have to be read for it, as they are stored."""
         measured = {each.column for each in self.aggregates if each.column is not None}
-        return {*self.keys, *measured, *(stored for _, stored in (self.where[1] if self.where else ()))}
+        return {*self.keys, *measured, *(self.where.columns.values() if self.where else ())}
 
 
 class History(ABC):
@@ -160,19 +162,12 @@ def _hash(value: object, known: dict[object, int]) -> int:
 
 
 def kept(part: Part, subject: Subject) -> Part:
-    """The events that an output's `where` keeps. It is evaluated once for each combination of values."""
+    """The events that an output's `where` keeps."""
     if subject.where is None or not len(part):
         return part
-    keeps, columns = subject.where
-    codes = np.zeros(len(part), np.int64)
-    for _, stored in columns:
-        encoded = part.columns.column(stored).dictionary_encode(null_encoding="encode")
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    rows = part.columns.select([stored for _, stored in columns]).take(pa.array(first)).to_pylist()
-    names = dict(columns)
-    keeps_row = [keeps({name: row[stored] for name, stored in names.items()}) is True for row in rows]
-    return part.only(np.array(keeps_row, bool)[inverse])
+    where = subject.where
+    columns = {name: part.columns.column(stored) for name, stored in where.columns.items()}
+    return part.only(kept_by(where.sql, where.kinds, columns, len(part)))
 
 
 def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Flags]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
-from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject
+from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject, Where
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store
@@ -116,8 +117,9 @@ class LogHistory(History):
         where = None
         if output.where is not None:
             try:
-                keeps = predicate(output.where, kinds)
-                where = keeps, tuple((column, view[column]) for column in named_columns(output.where, kinds))
+                predicate(output.where, kinds)
+                columns = {column: view[column] for column in named_columns(output.where, kinds)}
+                where = Where(output.where, kinds, columns)
             except NeedsSpark:
                 self.notes.append(
                     f"{name}: its where needs Spark, so events that it excludes are counted too"
@@ -169,7 +171,8 @@ class LogHistory(History):
         table = self.store.events
         several = len(self.course.partitions) > 1
         wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *self._stored_for(columns)])
-        schema = pa.schema([(name, _READ[name]) if name in _READ else self._field(name) for name in wanted])
+        stored = self.store.layout.schema
+        schema = pa.schema([(name, _READ.get(name) or stored.field(name).type) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
         done = 0
         with table.explained():
@@ -201,9 +204,6 @@ class LogHistory(History):
         for name in self.computed.keys() & set(columns):
             stored[name], _ = computed_column(name, self.computed[name].sql, kinds, visible, rows.num_rows)
         return pa.record_batch({name: stored[name] for name in columns})
-
-    def _field(self, name: str) -> tuple[str, pa.DataType]:
-        return name, self.store.layout.schema.field(name).type
 
     def _part(self, rows: pa.RecordBatch, codes: Mapping[str, int] | None, columns: Sequence[str]) -> Part:
         times, batch = micros(rows.column("event_time")), micros(rows.column("batch"))
@@ -263,13 +263,9 @@ class _Rows:
     def walked(self, strategy: Strategy) -> Course:
         walk = Walk(strategy)
         starts = np.searchsorted(self.parent, np.arange(len(self.batch) + 1))
-        nth, count = 0, len(self.batch)
-        while nth < count:
-            until = nth
-            while until < count and self.batch[until] == self.batch[nth]:
-                until += 1
-            walk.take(self._moment(nth, until, starts))
-            nth = until
+        batches = [*np.flatnonzero(np.diff(self.batch, prepend=-1)).tolist(), len(self.batch)]
+        for start, end in pairwise(batches):
+            walk.take(self._moment(start, end, starts))
         return walk.course()
 
     def _moment(self, start: int, end: int, starts: Whole) -> RecordedBatch:

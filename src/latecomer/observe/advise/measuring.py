@@ -20,25 +20,28 @@ MOST_PRODUCERS = 100_000
 SEED = 20260425
 MOST_BIASED = 5
 """For so many late groups the effect of dropping their late events is computed."""
+_SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def _longer(counts: Whole, length: int, filled: int = 0) -> Whole:
+    """An array with room for so many groups; an array that has it already is not copied."""
+    more = length - len(counts)
+    return counts if more <= 0 else np.concatenate([counts, np.full((more, *counts.shape[1:]), filled)])
 
 
 @dataclass
 class GroupHistograms:
     """A coarse histogram for each of several groups; values below zero are counted separately."""
 
-    codes: Codes = field(default_factory=Codes)
     _counts: Whole = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
     _negative: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
     _least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
     _most: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, codes: Whole, durations: Whole, groups: int) -> None:
-        if groups > len(self._counts):
-            more = groups - len(self._counts)
-            self._counts = np.concatenate([self._counts, np.zeros((more, BINS[COARSE]), np.int64)])
-            self._negative = np.concatenate([self._negative, np.zeros(more, np.int64)])
-            self._least = np.concatenate([self._least, np.full(more, np.iinfo(np.int64).max)])
-            self._most = np.concatenate([self._most, np.full(more, np.iinfo(np.int64).min)])
+        self._counts, self._negative = _longer(self._counts, groups), _longer(self._negative, groups)
+        self._least = _longer(self._least, groups, _LARGEST)
+        self._most = _longer(self._most, groups, _SMALLEST)
         bins = codes * BINS[COARSE] + bin_of(np.maximum(durations, 0), COARSE)
         filled, counts = np.unique(bins, return_counts=True)
         self._counts.reshape(-1)[filled] += counts
@@ -103,12 +106,9 @@ class Skews:
     least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, codes: Whole, age: Whole) -> None:
-        more = len(self.codes.names) - len(self.events)
-        if more > 0:
-            self.events, self.negative = (
-                np.concatenate([each, np.zeros(more, np.int64)]) for each in (self.events, self.negative)
-            )
-            self.least = np.concatenate([self.least, np.full(more, np.iinfo(np.int64).max)])
+        count = len(self.codes.names)
+        self.events, self.negative = _longer(self.events, count), _longer(self.negative, count)
+        self.least = _longer(self.least, count, _LARGEST)
         self.events += np.bincount(codes, minlength=len(self.events))
         self.negative += np.bincount(codes[age < 0], minlength=len(self.events))
         np.minimum.at(self.least, codes, age)
@@ -143,12 +143,17 @@ def first_pass(history: History, sample: Sample) -> FirstPass:
     columns = {*history.by.values(), *([history.producer] if history.producer else [])}
     for subject in history.subjects:
         if subject.where is not None:
-            columns |= {stored for _, stored in subject.where[1]}
+            columns |= {*subject.where.columns.values()}
     for whole in history.parts(sorted(columns)):
         first.seen += len(whole)
         part = sample.of(whole)
         first.events += len(part)
-        _count_overdue(first, history.subjects, ends, part, course.newest)
+        for subject in history.subjects:
+            mine, end = kept(part, subject), ends[subject.name]
+            first.kept[subject.name] += len(mine)
+            if end.known and len(mine):
+                overdue = course.newest[mine.row] - end.last(mine.times)
+                first.overdue[subject.name].add(overdue[overdue >= 0])
         part = part.only(course.counts[part.row])
         if not len(part):
             continue
@@ -176,28 +181,7 @@ def behind_of(history: History, part: Part) -> Whole:
     return np.where(before == NOTHING, 0, np.maximum(before - part.times, 0))
 
 
-def _count_overdue(
-    first: FirstPass, subjects: Sequence[Subject], ends: Mapping[str, WindowEnds], part: Part, newest: Whole
-) -> None:
-    for subject in subjects:
-        mine = kept(part, subject)
-        first.kept[subject.name] += len(mine)
-        if ends[subject.name].known and len(mine):
-            overdue = newest[mine.row] - ends[subject.name].last(mine.times)
-            first.overdue[subject.name].add(overdue[overdue >= 0])
-
-
 # The second pass
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the second pass measures."""
-
-    settings: Mapping[str, Sequence[Setting]]
-    """For each output."""
-    delay: int
-    """Events further behind than this count as late when groups are compared."""
 
 
 @dataclass
@@ -207,7 +191,6 @@ class SecondPass:
     answers: dict[str, list[WhatIf]] = field(default_factory=dict)
     late_groups: list[LateGroup] = field(default_factory=list)
     biases: list[Bias] = field(default_factory=list)
-    late: int = 0
 
 
 def sweep_pass(
@@ -242,11 +225,14 @@ def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict
     }
 
 
-def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
-    """Measure what each setting would have meant, and for which groups."""
-    sweeps = _sweeps(history, plan.settings)
+def second_pass(
+    history: History, settings: Mapping[str, Sequence[Setting]], delay: int, sample: Sample
+) -> SecondPass:
+    """Measure what the settings of each output would have meant, and for which groups. Events that are further behind
+    than the delay count as late when groups are compared."""
+    sweeps = _sweeps(history, settings)
     who = {name: _Counted() for name in history.by}
-    sums = {name: _Sums(history, plan.delay, subject) for name, subject in _subjects(history).items()}
+    sums = {each.name: _Sums(history, delay, each) for each in history.subjects}
     known: dict[object, int] = {}
     columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
     second, course = SecondPass(), history.course
@@ -254,8 +240,7 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
         part = sample.of(whole)
         for name, mine in _swept(history, part, sweeps, known):
             sums[name].take(mine, {column: who[column].codes for column in who})
-        late = behind_of(history, part) > plan.delay
-        second.late += int(np.count_nonzero(late))
+        late = behind_of(history, part) > delay
         block = blocks_of(history, part)
         for name, stored in history.by.items():
             who[name].take(part.columns.column(stored), block, late)
@@ -268,10 +253,6 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
             for group in second.late_groups[:MOST_BIASED]:
                 second.biases += sums[subject.name].biases_of(group, who[group.column].codes)
     return second
-
-
-def _subjects(history: History) -> dict[str, Subject]:
-    return {each.name: each for each in history.subjects}
 
 
 def blocks_of(history: History, part: Part) -> Whole:
@@ -292,9 +273,7 @@ class _Counted:
     def take(self, values: Any, block: Whole, late: Flags) -> None:
         places = self.codes.of(values) * BLOCKS + block
         groups = len(self.codes.names)
-        if groups > len(self.events):
-            more = np.zeros((groups - len(self.events), BLOCKS), np.int64)
-            self.events, self.late = (np.concatenate([each, more]) for each in (self.events, self.late))
+        self.events, self.late = _longer(self.events, groups), _longer(self.late, groups)
         self.events += np.bincount(places, minlength=groups * BLOCKS).reshape(groups, BLOCKS)
         self.late += np.bincount(places[late], minlength=groups * BLOCKS).reshape(groups, BLOCKS)
 

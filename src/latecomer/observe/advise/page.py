@@ -122,7 +122,9 @@ def _body(report: Advice) -> Iterator[str]:
     yield from _delay_card(AGE, "arrival − event time. It does not set the delay.", report.age, None)
     yield from _delay_card(BEHIND, BEHIND_MEANS, report.behind, advised_delay(report))
     yield "</div>"
-    yield from _groups(report)
+    for column, table in delays_by_group(report):
+        yield f"<h2>By {escape(column)}</h2>"
+        yield from _table(table)
     for output in report.outputs:
         yield from _output(output, report)
     yield from _who(report)
@@ -159,9 +161,10 @@ def _table(table: Table, marked: Sequence[bool] = ()) -> Iterator[str]:
         yield f'<p class="pale">{len(rows) - _MOST_ROWS:,} more are in the JSON.</p>'
 
 
-def delay_plot(title: str, delays: Distribution, delay: int | None) -> str:
-    """How many events are how late, with the elbow and the advised delay."""
-    marks = [(f"advised {format_duration(delay)}", delay, "mark")] if delay is not None else []
+def delay_plot(title: str, delays: Distribution, advised: int | None, now: int | None = None) -> str:
+    """How many events are how late, with the elbow, the advised delay and the present one."""
+    named = (("now", now, "now"), ("advised", advised, "mark"))
+    marks = [(f"{name} {format_duration(at)}", at, kind) for name, at, kind in named if at is not None]
     if delays.elbow is not None:
         marks.append((f"elbow {shown_duration(delays.elbow.delay)}", delays.elbow.delay, "bend"))
     return histogram(title, delays.bars, marks, SCALE)
@@ -187,12 +190,6 @@ def _delay_card(title: str, below: str, delays: Distribution, delay: int | None)
             f"as good. It is enough for {bend.completeness:.2%}. Sharpness {bend.sharpness:.2f} of 1.</p>"
         )
     yield "</div>"
-
-
-def _groups(report: Advice) -> Iterator[str]:
-    for column, table in delays_by_group(report):
-        yield f"<h2>By {escape(column)}</h2>"
-        yield from _table(table)
 
 
 def title_of(output: OutputReport, report: Advice) -> str:

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from latecomer.config.paths import list_files
-from latecomer.errors import PipelineError, did_you_mean
+from latecomer.errors import did_you_mean
 from latecomer.model.lateness.histogram import Whole
 from latecomer.observe.advise.history import AT_ONCE
 from latecomer.observe.advise.raw_source import (
@@ -47,34 +47,20 @@ class RawFiles:
         with self._explained(self.paths[0] if self.paths else ""):
             self.format = "parquet" if self.delta else _format(self.paths[0])
         if self.format == "parquet":
-            try:
+            with self._explained():
                 self._dataset = ds.dataset(self.paths, format="parquet")
-            except (pa.ArrowException, OSError) as error:
-                raise self._cannot_be_read(error) from None
         self._require_columns()
         self.quiet = False
 
     def _paths(self, path: Path) -> list[str]:
         if self.delta:
-            try:
+            with self._explained():
                 return DeltaTable(str(path)).file_uris()
-            except DeltaError as error:
-                raise self._cannot_be_read(error) from None
         paths = list_files(str(path.absolute()))
         if not paths:
             fix = "name a pipeline file, a file, a folder, a pattern in quotes, or a Delta table"
             raise refused("source", "there is no such file or folder, or it is empty", self.source.path, fix)
         return paths
-
-    def _cannot_be_read(self, error: Exception, path: str = "") -> PipelineError:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        what = f"{path} cannot be read" if path else "cannot be read"
-        return refused(
-            "source",
-            f"{what}: {reason}",
-            self.source.path,
-            "name files of JSON, CSV or Parquet that are whole",
-        )
 
     def _require_columns(self) -> None:
         known = self._known_columns()
@@ -110,7 +96,7 @@ class RawFiles:
             with self._explained(path):
                 times, readable = micros_of(rows.column(source.event_time), source, "--event-time")
                 if source.arrival is None:
-                    arrivals, arrived = np.full(len(times), _changed_at(path), np.int64), readable
+                    arrivals, arrived = np.full(len(times), Path(path).stat().st_mtime_ns // 1_000), readable
                 else:
                     arrivals, arrived = micros_of(rows.column(source.arrival), source, "--arrival")
             whole = readable & arrived
@@ -218,12 +204,15 @@ class RawFiles:
         return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
 
     @contextmanager
-    def _explained(self, path: str) -> Iterator[None]:
+    def _explained(self, path: str = "") -> Iterator[None]:
         """Turn errors of a reader into one sentence."""
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
-            raise self._cannot_be_read(error, path) from None
+        except (pa.ArrowException, DeltaError, OSError) as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            what = f"{path} cannot be read" if path else "cannot be read"
+            fix = "name files of JSON, CSV or Parquet that are whole"
+            raise refused("source", f"{what}: {reason}", self.source.path, fix) from None
 
 
 def _flat(value: object) -> str | None:
@@ -242,7 +231,3 @@ def _format(path: str) -> str:
     if start[:4] == b"PAR1":
         return "parquet"
     return "json" if start.lstrip()[:1] == b"{" else "csv"
-
-
-def _changed_at(path: str) -> int:
-    return Path(path).stat().st_mtime_ns // 1_000

@@ -117,7 +117,6 @@ class Advice:
     advised: Sequence[Advised]
     cautions: Sequence[str]
     notes: Sequence[str]
-    wish: Wish = field(default_factory=Wish)
 
     @property
     def sampling_error(self) -> float | None:

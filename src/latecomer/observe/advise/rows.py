@@ -62,30 +62,25 @@ def _plain(found: Any) -> Any:
 def _distribution(delays: Distribution) -> dict[str, Any]:
     return {
         "events": delays.count,
-        "negative": delays.negative,
-        "least": delays.least,
-        "most": delays.most,
-        "percentiles": {advice.percentile(share): value for share, value in delays.percentiles.items()},
+        **_range(delays),
         "elbow": None if delays.elbow is None else dict(vars(delays.elbow)),
         "histogram": [{"from": low, "to": high, "events": count} for low, high, count in delays.bars],
     }
 
 
-def _group(group: GroupDelays) -> dict[str, Any]:
+def _range(delays: Distribution) -> dict[str, Any]:
+    percentiles = {advice.percentile(share): value for share, value in delays.percentiles.items()}
     return {
-        "column": group.column,
-        "value": group.value,
-        "events": group.age.count,
-        **{
-            name: {
-                "negative": each.negative,
-                "least": each.least,
-                "most": each.most,
-                "percentiles": {advice.percentile(share): value for share, value in each.percentiles.items()},
-            }
-            for name, each in (("age", group.age), ("behind", group.behind))
-        },
+        "negative": delays.negative,
+        "least": delays.least,
+        "most": delays.most,
+        "percentiles": percentiles,
     }
+
+
+def _group(group: GroupDelays) -> dict[str, Any]:
+    both = {"age": _range(group.age), "behind": _range(group.behind)}
+    return {"column": group.column, "value": group.value, "events": group.age.count, **both}
 
 
 PANES = (

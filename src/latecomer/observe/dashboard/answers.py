@@ -24,10 +24,9 @@ from latecomer.model.zoned import in_zone
 from latecomer.observe.dashboard.lateness import lateness
 from latecomer.observe.dashboard.ledger import ledger, of_fate
 from latecomer.observe.dashboard.now import now, sinks
-from latecomer.observe.dashboard.nowcast import estimates
 from latecomer.observe.dashboard.parameters import Query
 from latecomer.observe.dashboard.progress import Progress
-from latecomer.observe.dashboard.windows import arrivals, explained, windows
+from latecomer.observe.dashboard.windows import arrivals, estimates, explained, windows
 from latecomer.store.commits import last_version
 from latecomer.store.files import Location, read_text
 from latecomer.store.kept import Shelf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latecomer.model.durations import UNITS, to_micros
@@ -50,12 +50,15 @@ def received(store: Store) -> dict[str, Any]:
     rows = store.watermarks.query(
         f"select floor(cast(at as bigint) / {width}) as bar, sum(p['events']) as events from {_HEADS} group by 1"
     ).to_pylist()
-    counted = {int(row["bar"]): int(row["events"]) for row in rows}
-    begin = first // width
+    return bars({int(row["bar"]): int(row["events"]) for row in rows}, first // width, last // width, width)
+
+
+def bars(counted: Mapping[int, int], first: int, last: int, width: int) -> dict[str, Any]:
+    """The events in each part of the time; a part has this width, in microseconds, and is named by its number."""
     return {
-        "bars": [counted.get(bar, 0) for bar in range(begin, last // width + 1)],
-        "since": begin * width // 1000,
-        "until": (last // width + 1) * width // 1000,
+        "bars": [counted.get(bar, 0) for bar in range(first, last + 1)],
+        "since": first * width // 1000,
+        "until": (last + 1) * width // 1000,
         "width": width // 1000,
     }
 

@@ -11,8 +11,8 @@ from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
 from latecomer.observe.advise.advising import NothingToMeasure
 from latecomer.observe.advise.entry import AdviceOptions, advice_on
-from latecomer.observe.advise.page import AGE, BEHIND, BEHIND_MEANS, NO_ELBOW, SCALE
-from latecomer.observe.advise.plots import curves, histogram
+from latecomer.observe.advise.page import AGE, BEHIND, BEHIND_MEANS, NO_ELBOW, SCALE, curves_of, delay_plot
+from latecomer.observe.advise.plots import curves
 from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 from latecomer.observe.advise.rows import setting_row
 from latecomer.store.store import Store
@@ -58,13 +58,7 @@ def _advised(each: Advised) -> dict[str, Any]:
 
 
 def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -> dict[str, Any]:
-    marks: list[tuple[str, int, str]] = []
-    if delay is not None and delay.current is not None:
-        marks.append((f"now {format_duration(delay.current)}", delay.current, "now"))
-    if delay is not None and delay.value is not None and delay.changes:
-        marks.append((f"advised {format_duration(delay.value)}", delay.value, "mark"))
-    if found.elbow is not None:
-        marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
+    advised = delay.value if delay is not None and delay.changes else None
     percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
     elbow = NO_ELBOW
     if found.elbow is not None:
@@ -73,7 +67,7 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
     return {
         "title": title,
         "below": below,
-        "svg": histogram(title, found.bars, marks, SCALE),
+        "svg": delay_plot(title, found, advised, None if delay is None else delay.current),
         "percentiles": {**percentiles, "most": shown_duration(found.most)},
         "elbow": elbow,
         "ahead": found.negative,
@@ -82,7 +76,6 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
 
 def _output(output: OutputReport, advice: Advice) -> dict[str, Any]:
     rows = [setting_row(each, output, advice.sample is not None) for each in output.settings]
-    points: dict[int, float] = {int(str(row["delay"])): float(str(row["on_time_share"])) for row in rows}
     marks: list[tuple[str, int, str]] = []
     now, advised = output.current, output.advised
     if now is not None:
@@ -105,11 +98,6 @@ def _output(output: OutputReport, advice: Advice) -> dict[str, Any]:
     return {
         "name": output.name,
         "window": output.window,
-        "svg": curves(
-            f"On time by delay: {output.name}",
-            [("on time", sorted(points.items()))],
-            marks,
-            SCALE,
-        ),
+        "svg": curves(f"On time by delay: {output.name}", curves_of(output, advice)[:1], marks, SCALE),
         "settings": settings,
     }

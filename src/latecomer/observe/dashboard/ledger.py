@@ -20,9 +20,9 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.model.written_values import json_rows, short_text
+from latecomer.model.written_values import json_rows
 from latecomer.model.zoned import current_zone, read, written
-from latecomer.observe.dashboard.now import in_order
+from latecomer.observe.dashboard.now import in_order, unbalanced
 from latecomer.observe.dashboard.parameters import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
@@ -51,10 +51,7 @@ def ledger(reader: Reader, query: Query) -> dict[str, Any]:
     return {
         "output": output,
         "totals": in_order(json_rows(reader.ledger_totals(), current_zone()), list(reader.pipeline.outputs)),
-        "differences": [
-            {"output": name, "unit": unit, "difference": short_text(amount)}
-            for (name, unit), amount in differences(store).items()
-        ],
+        "differences": unbalanced(differences(store)),
         "days": _days(store, output),
         "batches": _batches(store, output, skip),
         "skip": skip,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from latecomer.after.reading.reader import Reader
@@ -35,7 +36,6 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
     verdicts = judge(recorded, clock)
     running = running_on(store.root)
     last, history = _last_publication(store), by_arrival.history_until(store)
-    order = list(reader.pipeline.outputs)
     return {
         "history": None if history is None else history // 1000,
         "running": running is not None,
@@ -47,13 +47,10 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
         "partitions": _partitions(timeline),
         "throughput": _throughput(store, last),
         "received": _received(store, last) if history is None else by_arrival.received(store),
-        "fates": in_order(json_rows(reader.ledger_totals(), current_zone()), order),
-        "differences": [
-            {"output": output, "unit": unit, "difference": short_text(amount)}
-            for (output, unit), amount in recorded.differences.items()
-        ],
+        "fates": in_order(json_rows(reader.ledger_totals(), current_zone()), recorded.outputs),
+        "differences": unbalanced(recorded.differences),
         "signals": [_signal(each) for each in verdicts],
-        "days": _days(store, recorded, clock) if history is None else _arrival_days(store, order, history),
+        "days": _days(store, recorded, clock, history),
     }
 
 
@@ -61,6 +58,14 @@ def in_order(rows: Iterable[dict[str, Any]], outputs: Sequence[str]) -> list[dic
     """Rows in the order of the pipeline file's outputs; outputs that it no longer has come last."""
     place = {name: nth for nth, name in enumerate(outputs)}
     return sorted(rows, key=lambda row: place.get(row["output"], len(place)))
+
+
+def unbalanced(differences: Mapping[tuple[str, str], Decimal]) -> list[dict[str, str]]:
+    """The lines of the ledger that do not balance, and by how much."""
+    return [
+        {"output": output, "unit": unit, "difference": short_text(amount)}
+        for (output, unit), amount in differences.items()
+    ]
 
 
 def sinks(store: Store) -> list[dict[str, Any]]:
@@ -141,13 +146,8 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
         return None
     end = last // MINUTE
     by_minute = "date_bin(interval '1 minute', p.published_at)"
-    counted = dict(_received_by(store, by_minute, (end - 59) * MINUTE - 1))
-    return {
-        "bars": [counted.get(minute * MINUTE, 0) for minute in range(end - 59, end + 1)],
-        "since": (end - 59) * MINUTE // 1000,
-        "until": (end + 1) * MINUTE // 1000,
-        "width": MINUTE // 1000,
-    }
+    counted = _received_by(store, by_minute, (end - 59) * MINUTE - 1)
+    return by_arrival.bars({at // MINUTE: events for at, events in counted}, end - 59, end, MINUTE)
 
 
 def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
@@ -174,31 +174,24 @@ def _signal(each: Verdict) -> dict[str, Any]:
     }
 
 
-def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
-    """The three signals day by day (UTC), the last day being today."""
-    today = clock // DAY
+def _days(store: Store, recorded: Recorded, clock: int, history: int | None) -> dict[str, Any]:
+    """The three signals day by day (UTC), up to today; for history by the arrival clock, up to the newest arrival."""
+    today = (clock if history is None else history) // DAY
     days = range(today - DAYS + 1, today + 1)
-    lags = daily_lag(store, days[0] * DAY)
-    of_outputs = {}
-    for output in recorded.outputs:
-        sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
-        of_outputs[output] = {
-            "side_output": [each.side_share for each in sums],
-            "corrections": [each.correction_share for each in sums],
-        }
-    return _thirty(days, [lags.get(day) for day in days], of_outputs)
-
-
-def _arrival_days(store: Store, outputs: Sequence[str], history: int) -> dict[str, Any]:
-    """The same by the arrival clock, the last day being that of the newest arrival."""
-    today = history // DAY
-    days = range(today - DAYS + 1, today + 1)
-    lags = by_arrival.lags(store, days)
-    return _thirty(days, lags, {output: by_arrival.shares(store, output, days) for output in outputs})
-
-
-def _thirty(
-    days: range, lags: Sequence[float | None], outputs: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+    if history is None:
+        by_day = daily_lag(store, days[0] * DAY)
+        lags = [by_day.get(day) for day in days]
+        outputs = {output: _shares(recorded, output, days) for output in recorded.outputs}
+    else:
+        lags = by_arrival.lags(store, days)
+        outputs = {output: by_arrival.shares(store, output, days) for output in recorded.outputs}
     first, last = ((written(day * DAY, "UTC") or "")[:10] for day in (days[0], days[-1]))
-    return {"first": first, "last": last, "lag": list(lags), "outputs": dict(outputs)}
+    return {"first": first, "last": last, "lag": lags, "outputs": outputs}
+
+
+def _shares(recorded: Recorded, output: str, days: range) -> dict[str, list[Any]]:
+    sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
+    return {
+        "side_output": [each.side_share for each in sums],
+        "corrections": [each.correction_share for each in sums],
+    }

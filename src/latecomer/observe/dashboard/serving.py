@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import Self
 
 from latecomer.config.models import Pipeline
@@ -17,65 +16,51 @@ from latecomer.errors.redacting import without_secrets
 from latecomer.observe.dashboard.answers import ROUTES, Answer, Answers
 from latecomer.observe.dashboard.page import PAGE, POLICY
 from latecomer.observe.dashboard.parameters import LONGEST, WrongRequest
-from latecomer.observe.serving import (
-    PATIENCE_SECONDS,
-    Offer,
-    bound,
-    is_own_name,
-    lets_in,
-    token_for,
-    url_of,
-)
+from latecomer.observe.serving import Handler, Offer, Server, is_own_name, lets_in, token_for
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_DASHBOARD_TOKEN"  # noqa: S105
 OFFER = Offer("the dashboard is", TOKEN, "--listen")
 AT_ONCE = 16
 """So many requests are answered at once; others are refused and may be sent again."""
+_SAFETY = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 _PATH = re.compile(r"/api/(0|[1-9][0-9]{0,3})/([a-z]+)")
 
 
-class Dashboard:
-    """Serves the page and its answers from threads of its own. The port is taken at once."""
+class Dashboard(Server):
+    """Serves the page and its answers."""
 
     def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int, zone: str | None = None) -> None:
         self.answers = Answers(pipelines, zone=zone)
         self._listening = self.answers.progress.listening()
-        token = token_for(host, OFFER)
-        self._http = bound(host, port, _handler(self.answers, token), OFFER)
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, args=(0.1,), name="latecomer-dashboard", daemon=True
-        )
+        super().__init__("dashboard", host, port, _handler(self.answers, token_for(host, OFFER)), OFFER)
 
     @property
     def url(self) -> str:
-        return f"{url_of(self._http)}/"
+        return f"{super().url}/"
 
     def __enter__(self) -> Self:
         self._listening.__enter__()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+        super().__exit__()
         self._listening.__exit__(None, None, None)
 
-    def wait(self) -> None:
-        """Wait until the server is stopped."""
-        while self._thread.is_alive():
-            self._thread.join(1.0)
 
-
-def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler]:
+def _handler(answers: Answers, token: str | None) -> type[Handler]:
     places = threading.BoundedSemaphore(AT_ONCE)
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = PATIENCE_SECONDS
-        server_version, sys_version = "latecomer", ""
+    class PageHandler(Handler):
         protocol_version = "HTTP/1.1"
+        realm = "dashboard"
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
             path, _, query = self.path.partition("?")
             # The body of a request is not read, so the connection is closed after it.
             self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
@@ -102,8 +87,6 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
                     self._reply(path, query)
                 finally:
                     places.release()
-
-        do_HEAD = do_GET  # noqa: N815
 
         def _reply(self, path: str, query: str) -> None:
             try:
@@ -141,24 +124,10 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
             self._send(status, body, "application/json")
 
         def _send(self, status: HTTPStatus, body: bytes, kind: str | None, tag: str | None = None) -> None:
-            self.send_response(status)
-            if kind is not None:
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-            if tag is not None:
-                self.send_header("ETag", tag)
-            if status is HTTPStatus.UNAUTHORIZED:
-                self.send_header("WWW-Authenticate", 'Bearer realm="dashboard"')
-            self.send_header("Cache-Control", "no-cache" if tag else "no-store")
-            self.send_header("Content-Security-Policy", POLICY)
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Referrer-Policy", "no-referrer")
-            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-            self.end_headers()
-            if self.command != "HEAD" and body:
-                self.wfile.write(body)
+            content = {} if kind is None else {"Content-Type": kind, "Content-Length": str(len(body))}
+            cached = (
+                {"Cache-Control": "no-store"} if tag is None else {"ETag": tag, "Cache-Control": "no-cache"}
+            )
+            self.send(status, body, {**content, **cached, **_SAFETY})
 
-        def log_message(self, *_: object) -> None:
-            """Requests are not logged."""
-
-    return Handler
+    return PageHandler

@@ -104,25 +104,25 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, h
     table = store.events
     every_file = table.files()
     files, since = _newest_files(every_file, back_to, hoped)
-    needed = _Needed.of(layout)
+    needed = _needed(layout)
     view, kinds = store.layout.view, store.layout.schema
-    stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed.columns)])
+    stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed)])
     schema = pa.schema([kinds.field(name) for name in stored])
     LOG.info("reading the newest %s events", f"{sum(file.rows for file in files):,}")
     with table.explained():
         chosen = pc.field("batch") <= last
         read = table.dataset(files, schema).to_table(schema.names, chosen) if files else schema.empty_table()
-    rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
+    values = {name: read[view[name]].combine_chunks() for name in needed}
     covered = covered_since(store)
     times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
-    arrivals_read = needed.arrivals(times, came, met_watermarks(store, batch, tick), rows)
+    arrivals_read = _arrivals(layout, times, came, met_watermarks(store, batch, tick), values)
     began = [at for file in every_file if (at := file.minimum.get("arrival_time")) is not None]
+    known = began and len(began) == len(every_file)
+    watched_since = to_micros(min(began)) if known else int(came.min(initial=0))
     return replace(
         arrivals_read,
         since=since if covered is None else max(since, covered),
-        watched_since=to_micros(min(began))
-        if len(began) == len(every_file) and began
-        else int(came.min(initial=0)),
+        watched_since=watched_since,
     )
 
 
@@ -147,62 +147,55 @@ def _newest(file: DataFile) -> int:
     return 1 << 62 if newest is None else to_micros(newest) + 1000
 
 
-@dataclass(frozen=True)
-class _Needed:
-    """The columns that an output needs of each event, and how its amounts are computed from them."""
+def _needed(layout: PaneLayout) -> list[str]:
+    """The columns of the source that an output needs of each event."""
+    output = layout.output
+    named = {*output.by, *(each.column for each in output.aggregates.values() if each.column)}
+    if output.where is not None:
+        named |= set(named_columns(output.where, layout.types))
+    for derived in output.columns.values():
+        named |= set(named_columns(derived.sql, layout.events.types))
+    return [name for name in layout.events.types if name in named]
 
-    layout: PaneLayout
-    columns: list[str]
-    """Columns of the source."""
 
-    @classmethod
-    def of(cls, layout: PaneLayout) -> _Needed:
-        output = layout.output
-        named = {*output.by, *(each.column for each in output.aggregates.values() if each.column)}
-        if output.where is not None:
-            named |= set(named_columns(output.where, layout.types))
-        for derived in output.columns.values():
-            named |= set(named_columns(derived.sql, layout.events.types))
-        return cls(layout, [name for name in layout.events.types if name in named])
-
-    def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None) -> Arrivals:
-        output = self.layout.output
-        values = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
-        kinds, count = self.layout.events.types, len(times)
-        fails = np.zeros(count, bool)
-        for name, derived in output.columns.items():
-            values[name], failed = computed_column(name, derived.sql, kinds, values, count)
-            if output.on_error is not OnError.NULL and name in (
-                *output.columns_in_where,
-                *output.columns_in_numbers,
-            ):
-                fails |= failed
-        kept = kept_by(output.where, self.layout.types, values, count) & ~fails
-        order = np.argsort(times, kind="stable")
-        order = order[kept[order]]
-        first, code = distinct([values[name] for name in output.by], count)
-        chosen = [values[name].take(pa.array(first)).to_pylist() for name in output.by]
-        keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
-        amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
-        below: set[str] = set()
-        columns: dict[str, str] = {}
-        for name, each in estimable(output, self.layout.types).items():
-            columns[name] = TAKEN_IN if each.column is None else str(each)
-            if each.column is not None and columns[name] not in amounts:
-                amounts[columns[name]] = _added(each, values[each.column])[order]
-            if len(order) and amounts[columns[name]].min() < 0:
-                below.add(name)
-        return Arrivals(
-            times[order],
-            came[order],
-            met[order],
-            code[order],
-            amounts,
-            columns,
-            keys,
-            output.settles_after,
-            frozenset(below),
-        )
+def _arrivals(
+    layout: PaneLayout, times: Whole, came: Whole, met: Whole, values: dict[str, pa.Array]
+) -> Arrivals:
+    """The events that an output keeps, from the columns that it needs."""
+    output = layout.output
+    kinds, count = layout.events.types, len(times)
+    fails = np.zeros(count, bool)
+    for name, derived in output.columns.items():
+        values[name], failed = computed_column(name, derived.sql, kinds, values, count)
+        used = (*output.columns_in_where, *output.columns_in_numbers)
+        if output.on_error is not OnError.NULL and name in used:
+            fails |= failed
+    kept = kept_by(output.where, layout.types, values, count) & ~fails
+    order = np.argsort(times, kind="stable")
+    order = order[kept[order]]
+    first, code = distinct([values[name] for name in output.by], count)
+    chosen = [values[name].take(pa.array(first)).to_pylist() for name in output.by]
+    keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
+    amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
+    below: set[str] = set()
+    columns: dict[str, str] = {}
+    for name, each in estimable(output, layout.types).items():
+        columns[name] = TAKEN_IN if each.column is None else str(each)
+        if each.column is not None and columns[name] not in amounts:
+            amounts[columns[name]] = _added(each, values[each.column])[order]
+        if len(order) and amounts[columns[name]].min() < 0:
+            below.add(name)
+    return Arrivals(
+        times[order],
+        came[order],
+        met[order],
+        code[order],
+        amounts,
+        columns,
+        keys,
+        output.settles_after,
+        frozenset(below),
+    )
 
 
 def _added(aggregate: Aggregate, values: pa.Array) -> Real:

@@ -22,7 +22,7 @@ from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
 from latecomer.observe.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
 from latecomer.observe.nowcast.history import History, needed_span, rhythm_span
-from latecomer.observe.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
+from latecomer.observe.nowcast.present import MOST_ROWS, Present, RowNowcast, beside
 from latecomer.observe.nowcast.report import Nowcast
 
 PROBES = 4
@@ -79,17 +79,16 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
     rows = present.rows(now - history.whole_after)
     listed_rows, counts_held = rows.to_pylist(), present.held(rows)
     seen = _Seen(arrivals)
-    ages = sorted({now - to_micros(row["window_start"]) for row in listed_rows})
-    wanted = {
-        name: arrivals.columns[name] for name in present.names.estimates if name not in arrivals.below_zero
-    }
-    probes = _probes(ages, history)
-    nowcasts: dict[int, RowNowcast] = {}
-    probed: list[Filled] = []
     by_age: dict[int, list[int]] = {}
     for nth, row in enumerate(listed_rows):
         by_age.setdefault(now - to_micros(row["window_start"]), []).append(nth)
-    for filled in history.fillings.at(sorted({*ages, *probes})):
+    wanted = {
+        name: arrivals.columns[name] for name in present.names.estimates if name not in arrivals.below_zero
+    }
+    probes = _probes([*by_age], history)
+    nowcasts: dict[int, RowNowcast] = {}
+    probed: list[Filled] = []
+    for filled in history.fillings.at(sorted({*by_age, *probes})):
         if filled.age in probes:
             probed.append(filled)
         for nth in by_age.get(filled.age, []):
@@ -98,9 +97,6 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
             nowcasts[nth] = _one(
                 filled, len(history.starts), seen, place, wanted, counts_held.get(place), present.watermark
             )
-    columns = Columns(book, present.names, now)
-    for nth, row in enumerate(listed_rows):
-        columns.add(row, nowcasts[nth])
     measured = {
         column: calibrated(probed, [column], history.starts, history.whole_age)
         for column in dict.fromkeys(wanted.values() or [EVENTS])
@@ -110,7 +106,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
     }
     return Nowcast(
         book.name,
-        columns.beside(rows),
+        beside(book, present.names, now, rows, [nowcasts[nth] for nth in range(rows.num_rows)]),
         present.names,
         now,
         None,

@@ -70,13 +70,9 @@ class Present:
     def refused(self, reason: str, now: int) -> Nowcast:
         """The numbers as they are, with the reason why they are not estimated."""
         rows = self.rows(min(self.watermark, now) - self.book.output.settles_after)
-        nothing = Columns(self.book, self.names, now)
-        for row in rows.to_pylist():
-            nothing.add(row, RowNowcast(reason=reason))
         clock = None if now <= FIRST_MOMENT else now
-        return Nowcast(
-            self.book.name, nothing.beside(rows), self.names, clock, reason, remarks=tuple(self.remarks)
-        )
+        shown = beside(self.book, self.names, now, rows, [RowNowcast(reason=reason)] * rows.num_rows)
+        return Nowcast(self.book.name, shown, self.names, clock, reason, remarks=tuple(self.remarks))
 
 
 def _names(book: Book) -> Names:
@@ -110,57 +106,37 @@ class RowNowcast:
     """Whether the output accepts no more events for it: the number is final."""
 
 
-class Columns:
-    """The columns beside the results, row by row."""
+def beside(book: Book, names: Names, now: int, rows: pa.Table, nowcasts: Sequence[RowNowcast]) -> pa.Table:
+    """Results, and beside them the columns of their nowcasts."""
+    shares = [None if each.complete is None else round(each.complete, 4) for each in nowcasts]
+    starts = rows["window_start"].to_pylist()
+    ages = [None if now <= FIRST_MOMENT else now - to_micros(start) for start in starts]
+    added = {names.age: pa.array(ages, pa.duration("us")), names.complete: pa.array(shares, pa.float64())}
+    for name, columns in names.estimates.items():
+        kind = book.schema.field(name).type
+        values = [
+            [number] * 3 if each.settled else _written(kind, each.estimates.get(name))
+            for number, each in zip(rows[name].to_pylist(), nowcasts, strict=True)
+        ]
+        for nth, column in enumerate(columns):
+            added[column] = pa.array([each[nth] for each in values], kind)
+    added[names.past] = pa.array([each.past for each in nowcasts], pa.int64())
+    added[names.of] = pa.array([each.of for each in nowcasts], pa.string())
+    added[names.reason] = pa.array([each.reason for each in nowcasts], pa.string())
+    for name, column in added.items():
+        rows = rows.append_column(name, column)
+    return rows
 
-    def __init__(self, book: Book, names: Names, now: int) -> None:
-        self.book, self.names, self.now = book, names, now
-        self.columns: dict[str, list[Any]] = {name: [] for name in self.types()}
 
-    def types(self) -> dict[str, pa.DataType]:
-        names = self.names
-        numbers: dict[str, pa.DataType] = {
-            column: self._kind(name) for name, columns in names.estimates.items() for column in columns
-        }
-        return {
-            names.age: pa.duration("us"),
-            names.complete: pa.float64(),
-            **numbers,
-            names.past: pa.int64(),
-            names.of: pa.string(),
-            names.reason: pa.string(),
-        }
-
-    def add(self, row: Mapping[str, Any], nowcast: RowNowcast) -> None:
-        names, columns = self.names, self.columns
-        start = to_micros(row["window_start"])
-        columns[names.age].append(None if self.now <= FIRST_MOMENT else self.now - start)
-        columns[names.complete].append(None if nowcast.complete is None else round(nowcast.complete, 4))
-        for name, three in names.estimates.items():
-            estimate = nowcast.estimates.get(name)
-            values = [None] * 3 if estimate is None else self._written(name, estimate)
-            for column, value in zip(three, [row[name]] * 3 if nowcast.settled else values, strict=True):
-                columns[column].append(value)
-        columns[names.past].append(nowcast.past)
-        columns[names.of].append(nowcast.of)
-        columns[names.reason].append(nowcast.reason)
-
-    def _written(self, name: str, estimate: Estimate) -> Sequence[Any]:
-        """Whole numbers for a count; as many digits as the column has for a sum."""
-        kind = self._kind(name)
-        ends = estimate.value, estimate.low, estimate.high
-        if pa.types.is_integer(kind):
-            return [round(each) for each in ends]
-        if not pa.types.is_decimal(kind):
-            return [float(f"{each:.10g}") for each in ends]
-        if max(map(abs, ends)) >= 10 ** (kind.precision - kind.scale - 1):
-            return [None] * 3
-        return [Decimal(f"{each:.{kind.scale}f}") for each in ends]
-
-    def _kind(self, name: str) -> pa.DataType:
-        return self.book.schema.field(name).type
-
-    def beside(self, rows: pa.Table) -> pa.Table:
-        for name, kind in self.types().items():
-            rows = rows.append_column(name, pa.array(self.columns[name], kind))
-        return rows
+def _written(kind: pa.DataType, estimate: Estimate | None) -> Sequence[Any]:
+    """Whole numbers for a count; as many digits as the column has for a sum."""
+    if estimate is None:
+        return [None] * 3
+    ends = estimate.value, estimate.low, estimate.high
+    if pa.types.is_integer(kind):
+        return [round(each) for each in ends]
+    if not pa.types.is_decimal(kind):
+        return [float(f"{each:.10g}") for each in ends]
+    if max(map(abs, ends)) >= 10 ** (kind.precision - kind.scale - 1):
+        return [None] * 3
+    return [Decimal(f"{each:.{kind.scale}f}") for each in ends]

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 
 import pyarrow as pa
 
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
-from latecomer.model.markup import MOST_ROWS, text_table, written_out
+from latecomer.model.markup import MOST_ROWS, arrow_table, escape, fragment, heading, text_table, written_out
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
-from latecomer.model.written_values import in_percent, short_text
+from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import current_zone
 
 WIDE = (0.85, 0.95)
@@ -126,19 +125,8 @@ class Nowcast:
         return f"nowcast of {self.output}: {counted(self.rows.num_rows, 'number')}"
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{escape(name)}</th>" for name in self.rows.schema.names)
-        zone = current_zone()
-        lines = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{'' if value is None else escape(short_text(value, zone))}</td>"
-                for value in row.values()
-            )
-            + "</tr>"
-            for row in self.rows.slice(0, 100).to_pylist()
-        )
-        notes = "".join(f"<li>{escape(each)}</li>" for each in self.notes)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><ul>{notes}</ul>"
+        notes = (f'<p class="pale">{escape(each)}</p>' for each in self.notes)
+        return fragment([*heading(self._title), *arrow_table(self.rows, current_zone(), 100), *notes])
 
 
 def _drifted(found: Drift) -> str:
