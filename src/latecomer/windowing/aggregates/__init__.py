@@ -49,6 +49,7 @@ from latecomer.windowing.aggregates.counts import (
     once,
     partly,
 )
+from latecomer.windowing.aggregates.exact import LONG, sum_type
 from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
 from latecomer.windowing.aggregates.moments import (
     Average,
@@ -82,8 +83,6 @@ __all__ = [
     "trigger_columns",
 ]
 
-SAFE_DIGITS = 28
-"""The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""
 _ON_TIME, _LATE = (WithFate(CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
 
 
@@ -190,6 +189,6 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
 def _sum(name: str, column: str, kind: str, value: str) -> State:
     if not types.is_exact(kind):
         return FloatSum(name, column)
-    if types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS:
+    if sum_type(kind) == LONG:
         return LongSum(name, Column(column), kind, value)
     return (NarrowSum if value == "bigint" else ExactSum)(name, Column(column), kind, value)

@@ -7,6 +7,7 @@ with the number of different values. An ordered state holds only as many events 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,7 @@ from latecomer.windowing.aggregates.base import (
     part,
     valid,
 )
-from latecomer.windowing.aggregates.exact import Wholes, add_limbs, limbs
+from latecomer.windowing.aggregates.exact import as_type, wholes
 
 _GROUP, _VALUE, _COUNT = "group", "v", "n"
 
@@ -149,8 +150,9 @@ class Median(Tally):
         )
         if pa.types.is_floating(self.held):
             return pc.divide(pc.add(low, high), 2.0)
-        five_times = Wholes.of(add_limbs(limbs(low, 4), limbs(high, 4), 5))
-        return five_times.as_type(arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
+        both = pc.add(*(wholes(each, pa.decimal256(38, 0)) for each in (low, high)))
+        five_times = pc.multiply(both, pa.scalar(Decimal(5), pa.decimal256(1, 0)))
+        return as_type(five_times, arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
 
 
 class TopK(Tally):
