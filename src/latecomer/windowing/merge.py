@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -200,9 +201,8 @@ class Merger:
         """All inputs. Keys that are floating point numbers have one zero and one NaN."""
         together = pa.concat_tables(inputs, promote_options="default")
         for name in self.input_keys:
-            place = together.schema.get_field_index(name)
-            if pa.types.is_floating(together.schema.field(place).type):
-                together = together.set_column(place, name, alike(column_of(together, name)))
+            if pa.types.is_floating(together.schema.field(name).type):
+                together = with_columns(together, {name: alike(column_of(together, name))})
         return together
 
     def merge_parts(self, parts: Iterable[Events]) -> pa.Table | None:
@@ -248,6 +248,12 @@ class Merger:
 
     # For the ledger
 
+    def uncounted(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
+        """Panes that add nothing to what a batch counts: all of them, or only `where` it is true."""
+        for name in self.new_columns:
+            rows = replaced(rows, name, 0, where)
+        return rows
+
     @cached_property
     def new_columns(self) -> list[str]:
         """The private columns that count what a batch added, for the ledger."""
@@ -277,9 +283,17 @@ def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
 
 def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
     """Rows with this value in a column: all of them, or only `where` it is true."""
-    place, column = rows.schema.get_field_index(name), flat(rows.column(name))
+    column = flat(rows.column(name))
     made = pa.nulls(len(column), column.type)
     if value is not None:
         made = pa.array(np.full(len(column), value, np.int64)).cast(column.type)
-    kept = made if where is None else pc.if_else(pa.array(where), made, column)
-    return rows.set_column(place, rows.schema.field(place), kept)
+    return with_columns(rows, {name: made if where is None else pc.if_else(pa.array(where), made, column)})
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Rows with other columns of these names, in the types that they have."""
+    for name, column in columns.items():
+        place = rows.schema.get_field_index(name)
+        values = pa.array(column) if isinstance(column, np.ndarray) else column
+        rows = rows.set_column(place, rows.schema.field(place), values.cast(rows.schema.field(place).type))
+    return rows

@@ -64,7 +64,8 @@ class LosableSum:
 
     def known(self, merged: Mapping[str, pa.Array]) -> Flags:
         """Where no term is lost. A sum of more than 38 digits is exact here, but cannot be stored."""
-        return valid(merged[self.whole]) & ~np.asarray(pc.fill_null(merged[self.lost], False))
+        lost: Flags = np.asarray(pc.fill_null(merged[self.lost], False))
+        return valid(merged[self.whole]) & ~lost
 
 
 class Average(State):

@@ -20,7 +20,9 @@ from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
 from latecomer.windowing.firing.clocks import settled_by
 from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.merging import constant
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.merge import with_columns
 
 REBUILT = "rebuilt"
 
@@ -81,10 +83,7 @@ def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, s
 def _filed(file: Location, target: Location, number: int) -> Location:
     """Copy staged dead letters, with the batch of the rebuild."""
     rows = read_table(file)
-    place = rows.schema.get_field_index("batch")
-    return write_table(
-        rows.set_column(place, "batch", pa.array([number] * rows.num_rows, pa.int64())), target
-    )
+    return write_table(with_columns(rows, {"batch": constant(number, rows.num_rows)}), target)
 
 
 def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section) -> pa.Table:
@@ -93,7 +92,7 @@ def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section)
         name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
         for name, moment in moments.items()
     }
-    filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
+    filled["batch"] = constant(number, rows.num_rows)
     final = settled_by(logic.output, section.fires_at)
     closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
     filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))

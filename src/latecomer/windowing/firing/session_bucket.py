@@ -30,7 +30,7 @@ from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVEN
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import (
     ORDER,
     Arrivals,
@@ -182,8 +182,7 @@ def _discards(merger: Merger) -> bool:
 def entered(inputs: pa.Table) -> pa.Table:
     """Suspects as inputs. Accepted ones get the fate on time, so that they merge with the other events of a session."""
     fate = np.asarray(flat(inputs.column(FATE)))
-    one = np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
-    return inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array(one))
+    return with_columns(inputs, {FATE: np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate)})
 
 
 def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
@@ -199,15 +198,14 @@ def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.
     for name, moments in ((START, start), (END, end)):
         whole = np.zeros(len(which), np.int64)
         whole[which] = moments
-        inputs = inputs.set_column(inputs.schema.get_field_index(name), name, pa.array(whole, mask=~which))
+        inputs = with_columns(inputs, {name: pa.array(whole, mask=~which)})
     return inputs
 
 
 def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
     """Closed sessions as inputs. With `discarding`, what was published for the same window is not published again."""
     if _discards(merger):
-        place = closed.schema.get_field_index(HELD)
-        closed = closed.set_column(place, closed.schema.field(place), closed.column(EVENTS))
+        closed = with_columns(closed, {HELD: closed.column(EVENTS)})
         closed = merger.emptied(closed, _same(closed, merger, start, end))
     inputs = merger.of_states(closed, Fate.ON_TIME)
     return _spanning(inputs, np.ones(closed.num_rows, bool), start, end)

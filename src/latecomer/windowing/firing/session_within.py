@@ -13,7 +13,6 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
@@ -48,9 +47,9 @@ from latecomer.windowing.firing.session_bucket import (
 )
 from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
 from latecomer.windowing.firing.session_lanes import session_lanes
-from latecomer.windowing.firing.within import FiringWithin, merged_by, with_columns
+from latecomer.windowing.firing.within import FiringWithin, merged_by
 from latecomer.windowing.judge import Flags, Judged, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
 from latecomer.windowing.sessions import Places, covering, in_order, key_codes
 
@@ -270,7 +269,7 @@ class _Rows:
         at = (self.clocks.arrival_before, self.clocks.before)
         places = Places.of_panes(rows, self.merger.output.by)
         columns = (numbers(rows, name).tolist() for name in (UNSETTLED, WAITING_EVENTS))
-        over = self._column(rows, EARLY_IS_OVER)
+        over = numbers(rows, EARLY_IS_OVER).tolist()
         for start, end, new, whole, unsettled, waiting, is_over in zip(
             places.start.tolist(),
             places.end.tolist(),
@@ -283,12 +282,6 @@ class _Rows:
             closed = end <= self.clocks.before
             yield Course(start, end, at, new, whole, unsettled, waiting, closed, is_over > 0)
 
-    def _column(self, rows: pa.Table, name: str, nothing: int = 0) -> list[int]:
-        """A column of numbers; `nothing` where there is none."""
-        if name not in rows.column_names:
-            return [nothing] * rows.num_rows
-        return list(pc.fill_null(flat(rows.column(name)), nothing).to_pylist())
-
     def _since(
         self,
         rows: pa.Table,
@@ -298,10 +291,10 @@ class _Rows:
         when: Callable[[str], str] = since_when_column,
     ) -> list[Since]:
         """What rules need to know about some events of each row."""
-        counts = self._column(rows, count)
-        clocks = self._column(rows, clock, self.clocks.arrival_before)
-        marks = self._column(rows, mark, BEGIN_OF_TIME)
-        holds = zip(*(self._column(rows, when(sql)) for sql in self.whens), strict=True)
+        counts = numbers(rows, count).tolist()
+        clocks = numbers(rows, clock, self.clocks.arrival_before).tolist()
+        marks = numbers(rows, mark, BEGIN_OF_TIME).tolist()
+        holds = zip(*(numbers(rows, when(sql)).tolist() for sql in self.whens), strict=True)
         some = holds if self.whens else ((),) * rows.num_rows
         return list(map(Since, counts, clocks, marks, some))
 
@@ -377,10 +370,7 @@ class _Within:
         which = np.repeat(np.arange(len(fired)), [len(each.back) for each in fired])
         panes = [nth for each in fired for nth in each.back]
         to_take_back = self._panes.take(pa.array(panes, pa.int64()))
-        rows = taken_back(to_take_back, self._fired.take(pa.array(which)))
-        for name in self.merger.new_columns:
-            rows = replaced(rows, name, 0)
-        return rows
+        return self.merger.uncounted(taken_back(to_take_back, self._fired.take(pa.array(which))))
 
     @cached_property
     def _fired(self) -> pa.Table:
@@ -419,8 +409,7 @@ class _Within:
         columns = {name: flat(own.column(name)).take(pa.array(nodes)) for name in self.merger.new_columns}
         rows = with_columns(rows, {**columns, **self._counted(shown)})
         is_old = np.array([not each.is_new for each in shown], bool)
-        for name in self.merger.new_columns:
-            rows = replaced(rows, name, 0, is_old)
+        rows = self.merger.uncounted(rows, is_old)
         return self.merger.emptied(rows, empty) if empty.any() else rows
 
     def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
