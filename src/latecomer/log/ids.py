@@ -25,6 +25,7 @@ from latecomer.log.repeated import IDS
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.spark.base import in_turn_together
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, names, new_arrow, new_token, remove
@@ -103,14 +104,8 @@ class IdIndex:
             return
         rows = self.events.dataset(files, IDS)
         wanted = (pc.field("batch") >= first) & (pc.field("batch") <= last) & pc.field("event_id").is_valid()
-        held: list[pa.RecordBatch] = []
-        for part in rows.to_batches(columns=["event_id", "event_time"], filter=wanted):
-            held.append(part)
-            if sum(each.num_rows for each in held) >= RUN_ROWS:
-                yield _hashed(held)
-                held = []
-        if held:
-            yield _hashed(held)
+        parts = rows.to_batches(columns=["event_id", "event_time"], filter=wanted)
+        yield from map(_hashed, in_turn_together(parts, len, RUN_ROWS))
 
     def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
         path = self.folder / f"{first:010d}{TO}{last:010d}-{new_token()}.arrow"
