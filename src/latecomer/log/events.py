@@ -151,8 +151,9 @@ class EventLog:
         given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
 
         def write(splits: Sequence[Split]) -> Attempt:
-            folder = self.store.events.new_folder(batch)
-            folders, plan = self._folders(folder), self._plan(part.slice.source)
+            folder, plan = self.store.events.new_folder(batch), self._plan(part.slice.source)
+            others = (self.store.duplicates, self.store.dead_letters)
+            folders = Folders(folder, *(table.root / "data" / folder.name for table in others))
             groups, ids = self._shared_out(splits), known_ids.result()
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
@@ -224,12 +225,6 @@ class EventLog:
             plan = LogPlan(self.sources[source].portable(), carried, needs, self.store.measures())
             self._plans[source] = Shared(plan)
         return self._plans[source]
-
-    def _folders(self, folder: Location) -> Folders:
-        duplicates, letters = (
-            table.root / "data" / folder.name for table in (self.store.duplicates, self.store.dead_letters)
-        )
-        return Folders(folder, duplicates, letters)
 
     def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""

@@ -74,14 +74,12 @@ class IdIndex:
     def _stored(self) -> list[Segment]:
         """The stored segments that belong to this log; the others are deleted."""
         listed = [self.folder / name for name in names(self.folder)]
-        found = [opened(path) for path in listed]
+        found = [each for each in map(opened, listed) if each is not None]
         last, own = self.events.last_batch(), self._log_id()
         kept: list[Segment] = []
-        for segment, of in sorted(
-            (each for each in found if each is not None), key=lambda each: (each[0].first, -each[0].last)
-        ):
+        for segment in sorted(found, key=lambda each: (each.first, -each.last)):
             # An interrupted merge leaves the segments that it merged beside the new one.
-            if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
+            if segment.log == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
         whole = {segment.path for segment in kept}
         self._remove([path for path in listed if path not in whole])
@@ -115,7 +113,7 @@ class IdIndex:
                 writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
         written = opened(path)
         assert written is not None  # noqa: S101
-        return written[0]
+        return written
 
     def _log_id(self) -> bytes:
         """Identifies this log: another one may have been in the same place before."""
