@@ -48,7 +48,6 @@ from latecomer.windowing.aggregates.counts import (
     no_row,
     with_fate,
 )
-from latecomer.windowing.aggregates.exact import LONG, sum_type
 from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
 from latecomer.windowing.aggregates.moments import (
     Average,
@@ -82,6 +81,8 @@ __all__ = [
     "trigger_columns",
 ]
 
+SAFE_DIGITS = 28
+"""The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""
 _ONCE = attrgetter("leading")
 """Each event once, however many windows it is in."""
 _ON_TIME, _LATE = (partial(with_fate, CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
@@ -190,6 +191,6 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
 def _sum(name: str, column: str, kind: str, value: str) -> State:
     if not types.is_exact(kind):
         return FloatSum(name, column)
-    if sum_type(kind) == LONG:
+    if types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS:
         return LongSum(name, Column(column), kind, value)
     return (NarrowSum if value == "bigint" else ExactSum)(name, Column(column), kind, value)

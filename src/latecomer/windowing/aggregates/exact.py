@@ -14,8 +14,8 @@ from latecomer.windowing.aggregates.base import Flags, only
 
 SHORT, LONG = pa.decimal128(types.MOST_DIGITS, 0), pa.decimal256(76, 0)
 """The types in which whole numbers are added up."""
-SAFE_DIGITS = 28
-"""The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""
+_FEW_DIGITS = 19
+"""No log has so many numbers of so many digits that their sum has more than 38 digits."""
 TOO_LONG = 10**types.MOST_DIGITS
 """The first whole number that no decimal column holds."""
 _ROOT_DIGITS = types.MOST_DIGITS // 2
@@ -24,7 +24,7 @@ _ROOT_DIGITS = types.MOST_DIGITS // 2
 
 def sum_type(kind: str) -> pa.DataType:
     """The type in which numbers of a type are added up."""
-    return SHORT if types.whole_digits(kind) + types.scale_of(kind) <= SAFE_DIGITS else LONG
+    return SHORT if types.whole_digits(kind) + types.scale_of(kind) <= _FEW_DIGITS else LONG
 
 
 def wholes(column: pa.Array, kind: pa.DataType = SHORT) -> pa.Array:
