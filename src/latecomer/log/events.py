@@ -301,9 +301,9 @@ class EventLog:
             return None
         return repeated_in(self.everything().splits, through, self.runner)
 
-    def each_once(self, through: int, after: int = -1) -> Logged:
-        """Every event of batches after `after` and up to `through`, without repeated ones."""
-        return self.without_repeated(self.everything(after, through), through)
+    def each_once(self, through: int) -> Logged:
+        """Every event of batches up to `through`, without repeated ones."""
+        return self.without_repeated(self.everything(through=through), through)
 
     def without_repeated(self, logged: Logged, through: int) -> Logged:
         """Events without repeated ones."""

@@ -27,7 +27,7 @@ from latecomer.store.columns import (
 )
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
+from latecomer.windowing.aggregates import Columns, Events, Flags, State, states_of
 from latecomer.windowing.aggregates.base import alike, column_of
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
@@ -78,6 +78,10 @@ class Merger:
     def input_keys(self) -> list[str]:
         """The columns of inputs that hold the keys."""
         return [KEY + key for key in self.layout.keys]
+
+    def or_none(self, rows: pa.Table | None) -> pa.Table:
+        """Stored panes or states, or an empty table."""
+        return self.schema.empty_table() if rows is None else rows
 
     # What is merged
 
@@ -159,32 +163,20 @@ class Merger:
 
     # Merged
 
-    def merge(
-        self,
-        inputs: Sequence[pa.Table],
-        within: str | None = None,
-        gather: str | None = None,
-    ) -> pa.Table:
+    def merge(self, inputs: Sequence[pa.Table], within: str | None = None) -> pa.Table:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
         Rows with the same START and END are of one window. Where `within` names a column of the inputs, rows with the
-        same value in it are; the window then spans them all, and the result has that column too. `gather` names a
-        column whose values are kept as a list, without nulls; inputs may lack it.
+        same value in it are; the window then spans them all, and the result has that column too.
         """
-        together = self._together(inputs)
         place = [START, END] if within is None else [within]
         folds = dict.fromkeys(_LASTS, "max")
         folds |= {} if within is None else {START: "min", END: "max"}
-        groups = merge_states(
-            self.states, together, [*place, *self.input_keys, FATE], folds, numbered=gather is not None
-        )
+        groups = merge_states(self.states, self._together(inputs), [*place, *self.input_keys, FATE], folds)
         merged, by = groups.inputs, groups.place
         made: Columns = {}
         for state in self.states:
             made |= state.value(merged)
-        if gather is not None:
-            assert groups.groups is not None  # noqa: S101
-            made[gather] = _gathered(column_of(together, gather), groups.groups)
         if within is not None:
             made[within] = by.column(within)
         return pa.table(
@@ -270,15 +262,6 @@ class Merger:
 
 def _same(code: int, rows: int) -> pa.Array:
     return pa.array(np.full(rows, code, np.int8))
-
-
-def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
-    """The values of each group as a list, without nulls."""
-    has_value = np.asarray(column.is_valid())[groups.rows]
-    counts = np.concatenate([[0], np.cumsum(has_value)])[groups.offsets]
-    return pa.ListArray.from_arrays(
-        pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[has_value]))
-    )
 
 
 def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:

@@ -106,23 +106,15 @@ class _Lanes:
     def _same(self) -> Flags:
         """Whether a session has a pane that stands for the window that it has now."""
         same = np.zeros(len(self._ours), bool)
-        if self.sessions.of is not None:
-            same[self.sessions.of[self._of_same_window]] = True
+        same[self.sessions.of[self._of_same_window]] = True
         return same
 
     @cached_property
     def _of_same_window(self) -> Flags:
         """Whether each pane is of the window that its session has now."""
-        panes, of = self._panes
-        windows = Places.of_panes(panes, ())
+        windows, of = Places.of_panes(self.sessions.panes, ()), self.sessions.of
         same: Flags = (windows.start == self._numbers(START)[of]) & (windows.end == self._numbers(END)[of])
         return same
-
-    @property
-    def _panes(self) -> tuple[pa.Table, Micros]:
-        assert self.sessions.panes is not None  # noqa: S101
-        assert self.sessions.of is not None  # noqa: S101
-        return self.sessions.panes, self.sessions.of
 
     def _own_rows(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The rows of the sessions themselves."""
@@ -139,9 +131,7 @@ class _Lanes:
 
     def _rows_of_panes(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The panes that stood before: taken back now, or kept until they are taken back."""
-        if self.sessions.panes is None:
-            return
-        panes, of = self._panes
+        panes, of = self.sessions.panes, self.sessions.of
         firing, stays, same = (each[of] for each in (self._firing, self._open | self._waits, self._same))
         retracting = self.output.accumulation is Accumulation.RETRACTING
         back = firing if retracting else firing & ~same
@@ -180,10 +170,8 @@ class _Lanes:
     def _following(self) -> Micros:
         """The sequence of the next pane of each session."""
         following = np.zeros(len(self._ours), np.int64)
-        if self.sessions.of is not None:
-            panes, of = self._panes
-            last = np.asarray(flat(panes.column("sequence")))
-            np.maximum.at(following, of, last + 1)
+        last = np.asarray(flat(self.sessions.panes.column("sequence")))
+        np.maximum.at(following, self.sessions.of, last + 1)
         return np.where(self._same, following, 0)
 
     @cached_property

@@ -86,8 +86,6 @@ class SessionLogic(OutputLogic):
         parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.merger.columns)
         folded = [fold_events(part, self.merger, None) for part in parts]
         sessions = merge_sessions(Bucket(folded), None, self.merger)
-        if sessions is None:
-            return pa.schema(list(kinds.items())).empty_table()
         entered = sessions.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 

@@ -109,10 +109,10 @@ class PaneFile:
     start: int | None
     end: int | None
 
-    def holds_one(self, starts: Micros, before: int = 0, after: int = 0) -> bool:
-        """Whether one of these ascending moments may be in a window of the file, or so far `before` or `after` it."""
+    def holds_one(self, starts: Micros, before: int = 0) -> bool:
+        """Whether one of these ascending moments may be in a window of the file, or so far `before` it."""
         at = 0 if self.start is None else int(np.searchsorted(starts, self.start - before))
-        return at < len(starts) and (self.end is None or int(starts[at]) <= self.end + after)
+        return at < len(starts) and (self.end is None or int(starts[at]) <= self.end)
 
 
 @dataclass(frozen=True)
@@ -377,12 +377,12 @@ class _Merging:
         codes = bucket_of(rows, self.merger.output.by, self.of)
         return rows.filter(pa.array(codes == self.task.nth))
 
-    def touched(self, moments: Micros, before: int = 0, after: int = 0) -> list[Location]:
+    def touched(self, moments: Micros, before: int = 0) -> list[Location]:
         """The files of panes for which `holds_one` is true, and which may hold keys of this bucket."""
         return [
             file.place
             for file in self.asked.panes
-            if may_hold(file.place.name, self.task.nth, self.of)[0] and file.holds_one(moments, before, after)
+            if may_hold(file.place.name, self.task.nth, self.of)[0] and file.holds_one(moments, before)
         ]
 
     def _standing(self, wanted: pa.Table) -> pa.Table:
