@@ -90,17 +90,13 @@ class KnownKeys:
         if latest is not None:
             newest = max(to_micros(latest), BEGIN_OF_TIME if newest is None else newest)
         both = pa.concat_tables([self.table, held.select(self.table.column_names)])
-        first = both.group_by(keys).aggregate([(_FIRST, "min")])
-        return KnownKeys(first.rename_columns([*keys, _FIRST]) if keys else _whole(first), newest)
+        first = both.group_by(keys).aggregate([(_FIRST, "min")]).rename_columns([*keys, _FIRST])
+        # Without keys there is one group, even where there was no row: then its moment is null.
+        return KnownKeys(first.filter(pc.field(_FIRST).is_valid()), newest)
 
     @property
     def _keys(self) -> list[str]:
         return [name for name in self.table.column_names if name != _FIRST]
-
-
-def _whole(first: pa.Table) -> pa.Table:
-    """Without keys there is one group; its moment is null where there was no row."""
-    return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
 
 
 def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int, now: int) -> list[Window]:

@@ -16,7 +16,6 @@ from latecomer.windowing.firing.tasks import (
     BucketTask,
     FiringPlan,
     FoldTask,
-    OutputTask,
     bucket_count,
     fold_split,
     merge_bucket,
@@ -42,14 +41,15 @@ class FiringJob:
         logics = {logic.name: logic for logic in outputs}
         count = self._buckets(batch, [logics[name] for name in tasks], met)
         plan = self._plan(logics)
+        # An output that publishes empty panes has all keys in the first bucket.
+        spread = {name: task for name, task in tasks.items() if not logics[name].output.emit_empty}
+        buckets = [BucketTask(nth, count, spread if nth else tasks) for nth in range(count)]
         folds = self._folds(batch, [logics[name] for name in tasks], count)
         done = self.runner.run(
             f"batch {batch.number} · windows",
             partial(fold_split, plan),
             folds,
-            Buckets(
-                partial(merge_bucket, plan), [_bucket(nth, count, tasks, logics) for nth in range(count)]
-            ),
+            Buckets(partial(merge_bucket, plan), buckets),
         )
         return [
             logic.prepared(
@@ -114,11 +114,3 @@ class FiringJob:
             )
             self._plans[names] = known
         return known[1]
-
-
-def _bucket(
-    nth: int, count: int, tasks: Mapping[str, OutputTask], logics: Mapping[str, OutputLogic]
-) -> BucketTask:
-    """A bucket's task. An output that publishes empty panes has all keys in the first."""
-    some = {name: task for name, task in tasks.items() if nth == 0 or not logics[name].output.emit_empty}
-    return BucketTask(nth, count, some)

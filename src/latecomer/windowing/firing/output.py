@@ -217,10 +217,6 @@ class OutputLogic:
             return None
         return self.known_keys
 
-    @property
-    def _window(self) -> FixedWindow:
-        return cast(FixedWindow, self.output.window)
-
     # Published
 
     def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
@@ -329,7 +325,8 @@ class OutputLogic:
 
     def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
         """The windows that closed and may have empty panes."""
-        return windows_closed(self.name, self._window, known, section.watermark_before, section.fires_at)
+        window = cast(FixedWindow, self.output.window)
+        return windows_closed(self.name, window, known, section.watermark_before, section.fires_at)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         """The panes that will be taken back, and so get no closing pane: only sessions have such."""
