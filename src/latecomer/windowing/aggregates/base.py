@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,39 +16,13 @@ import pyarrow.compute as pc
 from latecomer.model.arrays import flat
 from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type
+from latecomer.windowing.judge import Judged
 
 Columns: TypeAlias = dict[str, pa.Array]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[np.int64]
-
-
-class Events(Protocol):
-    """Judged events: a row for each event and window."""
-
-    @property
-    def columns(self) -> Mapping[str, pa.Array]:
-        """The source's columns; ORIGIN and POSITION too, where a state goes by the order of events."""
-
-    @property
-    def time(self) -> Integers: ...
-    @property
-    def arrival(self) -> Integers: ...
-    @property
-    def clock(self) -> Integers: ...
-    @property
-    def watermark(self) -> Integers: ...
-    @property
-    def start(self) -> Integers: ...
-    @property
-    def end(self) -> Integers: ...
-    @property
-    def fate(self) -> npt.NDArray[np.int8]: ...
-    @property
-    def leading(self) -> Flags: ...
-    @property
-    def partly(self) -> Flags: ...
-    def __len__(self) -> int: ...
+Events: TypeAlias = Judged
 
 
 @dataclass(frozen=True)
