@@ -84,20 +84,13 @@ class FiringJob:
     def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:
         if batch.logged is None:
             return []
-        late = {
-            logic.name: folder
-            for logic in outputs
-            if not logic.output.window.merges and (folder := logic.late_folder(batch)) is not None
-        }
-        failed = {
-            logic.name: folder for logic in outputs if (folder := logic.failed_folder(batch)) is not None
-        }
+        folders = {logic.name: logic.folders_aside(batch) for logic in outputs}
         buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
         behind = batch.section.fires_at if batch.behind else None
         names = [logic.name for logic in outputs]
         judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
         return [
-            FoldTask([split], judged_by, names, buckets, late, failed, behind)
+            FoldTask([split], judged_by, names, buckets, folders, behind)
             for split in batch.logged.splits
             if split.files
         ]

@@ -54,6 +54,8 @@ from latecomer.windowing.session_judge import event_columns as session_columns
 ROWS_PER_BUCKET = 200_000
 """How many events, or rows of open states, one task merges: fewer are not worth another task's files."""
 MOST_BUCKETS = 256
+Files = Mapping[str, Sequence[Location]]
+"""The files of each lane."""
 MOST_PARTIALS = 1_000_000
 """If more rows of partial states are held, they are merged."""
 
@@ -93,10 +95,8 @@ class FoldTask:
     outputs: Sequence[str]
     buckets: Mapping[str, int]
     """How many buckets the keys of each output are divided into."""
-    late: Mapping[str, Location]
-    """Output → folder of its side output, unless that is published already."""
-    failed: Mapping[str, Location]
-    """Output → folder of its dead letters, unless those are published already."""
+    folders: Mapping[str, Mapping[PaneLane, Location]]
+    """Output → the folders of its side output and dead letters, unless those are published already."""
     behind: int | None
     """The highest watermark that an event of the batch met; None where none of them came behind it."""
 
@@ -130,9 +130,7 @@ class OutputTask:
     known: KnownKeys | None = None
     """The keys that get empty panes. An output that has those has all keys in the first bucket."""
     folders: Mapping[str, Location] = field(default_factory=dict)
-    """Where files of each lane go."""
-    late: Location | None = None
-    """Where the side output goes, of sessions."""
+    """Where files of each lane go, unless they are published already."""
 
 
 @dataclass(frozen=True)
@@ -145,31 +143,19 @@ class BucketTask:
 
 
 @dataclass(frozen=True)
-class Aside:
-    """The files of events that entered no window of an output."""
-
-    late: Sequence[Location] = ()
-    """The side output."""
-    failed: Sequence[Location] = ()
-    """Its dead letters."""
-
-
-@dataclass(frozen=True)
 class Made:
     """The results of an output in a bucket."""
 
     counts: Counts
-    files: Mapping[str, Sequence[Location]]
-    """The files of each lane."""
-    late: Sequence[Location] = ()
-    """The side output."""
+    files: Files
 
 
 # The first kernel
 
 
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Aside]]:
-    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets."""
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Files]]:
+    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
+    Gives the files of each output and lane."""
     folds = {name: _folding(plan.value, name, task) for name in task.outputs}
     columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
     outputs = [each.merger.output for each in folds.values()]
@@ -183,7 +169,7 @@ def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Asi
         with stopping_in_words(each.name, each.merger.layout):
             for nth, part in each.by_bucket():
                 parts.setdefault(nth, {})[name] = part
-    return Parted({name: Aside(each.late, each.failed) for name, each in folds.items()}, parts)
+    return Parted({name: each.files for name, each in folds.items()}, parts)
 
 
 def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
@@ -197,8 +183,7 @@ class _Folding:
 
     def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
         self.name, self.merger, self.task = name, merger, task
-        self.late: list[Location] = []
-        self.failed: list[Location] = []
+        self.files: dict[str, list[Location]] = {}
         self._partials: list[pa.Table] = []
 
     @cached_property
@@ -210,14 +195,17 @@ class _Folding:
         merger = self.merger
         for folded in fold(events, merger.layout, self.task.timeline, merger):
             self._partials.append(folded.states)
-            self.late += _written_aside(folded.late, self.task.late.get(self.name))
-            self.file(folded.failed)
+            self.write(PaneLane.SIDE_OUTPUT, folded.late)
+            self.write(PaneLane.FAILED, folded.failed)
         if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
             self._partials = [self._merged()]
 
-    def file(self, letters: pa.Table | None) -> None:
-        """Write the dead letters of the output, if there are any."""
-        self.failed += _written_aside(letters, self.task.failed.get(self.name))
+    def write(self, lane: PaneLane, rows: pa.Table | None) -> None:
+        """Write rows that entered no window, unless there are none, or they are published already."""
+        folder = self.task.folders[self.name].get(lane)
+        if rows is not None and rows.num_rows and folder is not None:
+            file = folder / f"part-{new_token()}.parquet"
+            self.files.setdefault(lane, []).append(_written(rows, file))
 
     def _merged(self) -> pa.Table:
         if self.merger.output.fires_within:
@@ -253,7 +241,7 @@ class _SessionFolding(_Folding):
         arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
         if arrivals.failed.any():
             some = events.filter(pa.array(arrivals.failed))
-            self.file(failed_letters(some, merger.layout.events, output))
+            self.write(PaneLane.FAILED, failed_letters(some, merger.layout.events, output))
         behind = self.task.behind
         self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
 
@@ -399,10 +387,11 @@ class _Merging:
         self.new.append(panes)
 
     def write(self, lane: str, rows: pa.Table | None) -> None:
-        """Write rows of a lane, unless there are none."""
-        if rows is not None and rows.num_rows:
+        """Write rows of a lane, unless there are none, or they are published already."""
+        folder = self.asked.folders.get(lane)
+        if rows is not None and rows.num_rows and folder is not None:
             name = bucket_name(self.task.nth, self.of, new_token())
-            self.files.setdefault(lane, []).append(_written(rows, self.asked.folders[lane] / name))
+            self.files.setdefault(lane, []).append(_written(rows, folder / name))
 
 
 class _SessionMerging(_Merging):
@@ -421,10 +410,9 @@ class _SessionMerging(_Merging):
             elif lane != PaneLane.REST:
                 self.write(lane, rows)
         self.close(lanes.get(PaneLane.TO_RETRACT))
-        late: list[Location] = []
         if bucket.suspects is not None and judged is not None:
-            late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
-        return Made(counts_of_lanes(lanes, merger), self.files, late)
+            self.write(PaneLane.SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
+        return Made(counts_of_lanes(lanes, merger), self.files)
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
@@ -468,13 +456,6 @@ def fold_files(files: Sequence[Location]) -> Location:
 
 def _moment(micros: int) -> pa.Scalar:
     return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
-
-
-def _written_aside(rows: pa.Table | None, folder: Location | None) -> list[Location]:
-    """Write rows that entered no window to a file in that folder, if there are rows and a folder."""
-    if rows is None or not rows.num_rows or folder is None:
-        return []
-    return [_written(rows, folder / f"part-{new_token()}.parquet")]
 
 
 def _written(rows: pa.Table, file: Location) -> Location:
