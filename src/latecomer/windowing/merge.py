@@ -80,7 +80,7 @@ class Merger:
         """The columns of inputs that hold the keys."""
         return [KEY + key for key in self.layout.keys]
 
-    def or_none(self, rows: pa.Table | None) -> pa.Table:
+    def or_empty(self, rows: pa.Table | None) -> pa.Table:
         """Stored panes or states, or an empty table."""
         return self.schema.empty_table() if rows is None else rows
 

@@ -1,4 +1,4 @@
-"""The second job of a batch, for all outputs at once, on the driver; its tasks are in `windowing/firing/tasks.py`."""
+"""The second job of a batch, for all outputs at once, on the driver; its tasks are in `folding.py` and `tasks.py`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from functools import partial
 from latecomer.spark.base import Buckets, Runner, Shared
 from latecomer.store.store import Store
 from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.folding import FiringPlan, FoldTask, fold_split
 from latecomer.windowing.firing.output import Met, OutputLogic, Prepared, timeline
-from latecomer.windowing.firing.tasks import (
-    ROWS_PER_BUCKET,
-    BucketTask,
-    FiringPlan,
-    FoldTask,
-    bucket_count,
-    fold_split,
-    merge_bucket,
-)
+from latecomer.windowing.firing.tasks import ROWS_PER_BUCKET, BucketTask, bucket_count, merge_bucket
 from latecomer.windowing.spark_columns import computed
 
 

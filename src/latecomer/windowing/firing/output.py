@@ -23,20 +23,20 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.batch import Batch, by_arrival
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
+from latecomer.windowing.firing.folding import Files, FiringPlan
 from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.silence import has_news, silence_publishes
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import (
     ROWS_PER_BUCKET,
     BucketTask,
-    Files,
-    FiringPlan,
     Made,
     OutputTask,
     PaneFile,
@@ -166,9 +166,12 @@ class OutputLogic:
             },
         )
 
-    def folders_aside(self, batch: Batch) -> dict[PaneLane, Location]:
+    def folders_aside(self, batch: Batch) -> dict[str, Location]:
         """Where the side output and the dead letters of the output go, unless they are published already."""
-        tables = {PaneLane.SIDE_OUTPUT: self.tables.late, PaneLane.FAILED: self.tables.dead_letters}
+        tables: dict[str, Table] = {
+            PaneLane.SIDE_OUTPUT: self.tables.late,
+            PaneLane.FAILED: self.tables.dead_letters,
+        }
         missing = {lane: table for lane, table in tables.items() if not table.holds(batch.number)}
         return {lane: table.new_folder(batch.number) for lane, table in missing.items()}
 

@@ -135,7 +135,7 @@ class Sessions:
 
 def all_inputs(parts: Sequence[pa.Table], merger: Merger) -> pa.Table:
     """Inputs of several parts together; an empty table if there are no parts."""
-    none = merger.of_states(merger.or_none(None), Fate.ON_TIME)
+    none = merger.of_states(merger.or_empty(None), Fate.ON_TIME)
     return pa.concat_tables([none, *parts], promote_options="default")
 
 
@@ -146,7 +146,7 @@ def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Ses
     events = [each.partials for each in bucket.folded if each.partials is not None]
     events += [] if judged is None else [entered(merger.of_events(judged))]
     fresh = all_inputs(events, merger)
-    states, published, closed = map(merger.or_none, (bucket.states, bucket.published, bucket.closed))
+    states, published, closed = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
     enters = np.asarray(flat(fresh.column(FATE))) == CODES[Fate.ON_TIME]
     parts = [Places.of_inputs(fresh.filter(pa.array(enters)), by)]
     parts += [Places.of_panes(rows, by) for rows in (states, closed)]

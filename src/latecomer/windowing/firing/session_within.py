@@ -76,7 +76,7 @@ def _fired_within(
     parts = [each.partials for each in bucket.folded if each.partials is not None]
     if judged is not None and bucket.suspects is not None:
         parts.append(with_order(entered(merger.of_events(judged)), bucket.suspects))
-    stored = map(merger.or_none, (bucket.states, bucket.published, bucket.closed))
+    stored = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
     tables = [all_inputs(parts, merger), *stored]
     busy = _busy(tables, merger)
     fresh, states, published, _ = (
