@@ -60,17 +60,13 @@ def fields_of_letter(raw: str) -> Mapping[str, Any]:
         parse_int=_Number,
         parse_float=_Number,
         parse_constant=_Number,
-        object_pairs_hook=_first_of_each,
+        object_pairs_hook=lambda pairs: dict(reversed(pairs)),  # of several with one name the first counts
     )
     try:
         found, _ = reader.raw_decode(raw.lstrip())
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return dict(reversed(pairs))
 
 
 def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> Decimal | None:

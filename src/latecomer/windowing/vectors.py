@@ -166,13 +166,13 @@ def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[s
 
 def _ordered(numbers: Values) -> Values:
     """These numbers, if none of them is NaN."""
-    if pc.any(pc.is_nan(numbers) if isinstance(numbers, pa.Array) else pa.array([_is_nan(numbers)])).as_py():
+    if _any(pc.is_nan(numbers)):
         raise _ByRow
     return numbers
 
 
-def _is_nan(number: pa.Scalar) -> bool:
-    return number.is_valid and bool(np.isnan(number.as_py()))
+def _any(flags: Values) -> bool:
+    return bool(flags.as_py() if isinstance(flags, pa.Scalar) else pc.any(flags).as_py())
 
 
 def _doubles(numbers: Values) -> Values:
@@ -199,12 +199,10 @@ def _computed(sign: str, kind: str, left: _Result, right: _Result) -> _Result:
 
 def _without(values: Values, which: Values) -> _Result:
     """Values, null where they fail; and where that is."""
+    if not _any(which):
+        return values, None
     if isinstance(values, pa.Scalar):
-        if which.as_py():
-            raise _ByRow
-        return values, None
-    if not pc.any(which).as_py():
-        return values, None
+        raise _ByRow
     failed = np.asarray(pc.fill_null(which, False))
     return pc.if_else(pa.array(failed), pa.scalar(None, values.type), values), failed
 
@@ -212,7 +210,7 @@ def _without(values: Values, which: Values) -> _Result:
 def _divided(left: _Result, right: _Result) -> _Result:
     one, other = _doubles(left[0]), _doubles(right[0])
     zero = pc.equal(other, 0.0)
-    if not (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
+    if not _any(zero):
         return pc.divide(one, other), any_of(left[1], right[1])
     if isinstance(zero, pa.Scalar):
         raise _ByRow

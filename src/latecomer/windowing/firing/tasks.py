@@ -29,11 +29,7 @@ from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.windowing.firing.folding import MOST_PARTIALS, Files, FiringPlan, set_aside, written
 from latecomer.windowing.firing.lanes import counts_of_lanes
-from latecomer.windowing.firing.session_bucket import (
-    Bucket,
-    FoldedSessions,
-    standing_panes,
-)
+from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, standing_panes
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within import firing_of

@@ -33,15 +33,7 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.columns import (
-    BATCH,
-    END,
-    FATE,
-    LAST_ARRIVAL,
-    LAST_SEQUENCE,
-    LAST_WATERMARK,
-    START,
-)
+from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.columns import PaneLane
