@@ -26,7 +26,6 @@ from latecomer.windowing.buckets import bucket_of
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within import folded
@@ -36,6 +35,8 @@ from latecomer.windowing.seen import event_tables, stored_columns
 from latecomer.windowing.session_judge import Arrivals, arrivals_of
 from latecomer.windowing.session_judge import event_columns as session_columns
 
+SIDE_OUTPUT, FAILED = "side_output", "failed"
+"""Two more lanes: events that came too late for their windows, and those that the output cannot compute."""
 Files = Mapping[str, Sequence[Location]]
 """The files of each lane."""
 MOST_PARTIALS = 1_000_000
@@ -183,12 +184,12 @@ class _Folding:
         merger = self.merger
         for part in fold(events, merger.layout, self.task.timeline, merger):
             self._partials.append(part.states)
-            self.write(PaneLane.SIDE_OUTPUT, part.late)
-            self.write(PaneLane.FAILED, part.failed)
+            self.write(SIDE_OUTPUT, part.late)
+            self.write(FAILED, part.failed)
         if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
             self._partials = [self._merged()]
 
-    def write(self, lane: PaneLane, rows: pa.Table | None) -> None:
+    def write(self, lane: str, rows: pa.Table | None) -> None:
         """Write rows that entered no window, unless there are none, or they are published already."""
         folder = self.task.folders[self.name].get(lane)
         if rows is not None and rows.num_rows and folder is not None:
@@ -229,7 +230,7 @@ class _SessionFolding(_Folding):
         arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
         if arrivals.failed.any():
             some = events.filter(pa.array(arrivals.failed))
-            self.write(PaneLane.FAILED, failed_letters(some, merger.layout.events, output))
+            self.write(FAILED, failed_letters(some, merger.layout.events, output))
         behind = self.task.behind
         self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
 

@@ -30,7 +30,7 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
-from latecomer.windowing.firing.folding import Files, FiringPlan
+from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Files, FiringPlan
 from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.silence import has_news, silence_publishes
 from latecomer.windowing.firing.stopping import Outgrown
@@ -169,8 +169,8 @@ class OutputLogic:
     def folders_aside(self, batch: Batch) -> dict[str, Location]:
         """Where the side output and the dead letters of the output go, unless they are published already."""
         tables: dict[str, Table] = {
-            PaneLane.SIDE_OUTPUT: self.tables.late,
-            PaneLane.FAILED: self.tables.dead_letters,
+            SIDE_OUTPUT: self.tables.late,
+            FAILED: self.tables.dead_letters,
         }
         missing = {lane: table for lane, table in tables.items() if not table.holds(batch.number)}
         return {lane: table.new_folder(batch.number) for lane, table in missing.items()}
@@ -231,7 +231,7 @@ class OutputLogic:
             self.known_keys = self.known_keys.with_files(prepared.of([PaneLane.FIRED]))
         if not prepared.whole:
             return published
-        late, failed = (prepared.of([lane]) for lane in (PaneLane.SIDE_OUTPUT, PaneLane.FAILED))
+        late, failed = (prepared.of([lane]) for lane in (SIDE_OUTPUT, FAILED))
         if late and not tables.late.holds(number):
             failpoint(f"{self.name}.late.written", number)
             tables.late.commit(number, late)

@@ -27,7 +27,14 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, closing_panes
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
-from latecomer.windowing.firing.folding import MOST_PARTIALS, Files, FiringPlan, set_aside, written
+from latecomer.windowing.firing.folding import (
+    MOST_PARTIALS,
+    SIDE_OUTPUT,
+    Files,
+    FiringPlan,
+    set_aside,
+    written,
+)
 from latecomer.windowing.firing.lanes import counts_of_lanes
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, standing_panes
 from latecomer.windowing.firing.session_within import lanes_of
@@ -229,7 +236,7 @@ class _SessionMerging(_Merging):
                 self.write(lane, rows)
         self.close(lanes.get(PaneLane.TO_RETRACT))
         if bucket.suspects is not None and judged is not None:
-            self.write(PaneLane.SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
+            self.write(SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
         return Made(counts_of_lanes(lanes, merger), self.files)
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
