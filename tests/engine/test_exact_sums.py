@@ -12,7 +12,17 @@ import pytest
 
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import WHOLE
-from latecomer.windowing.aggregates.exact import Wholes, limbs, limbs_of, quotient, squared_limbs
+from latecomer.windowing.aggregates.exact import (
+    LONG,
+    SHORT,
+    doubles,
+    fits_64_bits,
+    fits_decimal,
+    integers,
+    quotient,
+    squares,
+    wholes,
+)
 from latecomer.windowing.aggregates.sums import Column, ExactSum, LongSum, NarrowSum
 from merging_kit import Given, merged_groups
 
@@ -111,28 +121,36 @@ def test_a_sum_that_no_column_holds_is_refused() -> None:
 @pytest.mark.parametrize("number", [0, 1, -1, 3 * 10**18, -(2**63), 10**19 - 1, 1 - 10**19, 2**64 - 1])
 def test_squares_are_exact_until_they_have_more_than_38_digits(number: int) -> None:
     column = pa.array([Decimal(number), None], pa.decimal128(38, 0))
-    cut, lost = squared_limbs(column)
-    if abs(number) < 10**19:
-        assert Wholes.of(cut).numbers() == [number * number, 0]
+    found, lost = squares(column)
+    assert integers(found) == [None if abs(number) >= 10**19 else number * number, None]
     assert lost.tolist() == [abs(number) >= 10**19, False]
     if -(2**63) <= number < 2**63:
-        assert Wholes.of(squared_limbs(pa.array([number]))[0]).numbers() == [number * number]
+        assert integers(squares(pa.array([number]))[0]) == [number * number]
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**32, -(2**63), 2**63 - 1])
-@pytest.mark.parametrize("count", [2, 4])
-def test_limbs_are_put_together_again(number: int, count: int) -> None:
+@pytest.mark.parametrize("kind", [SHORT, LONG])
+def test_numbers_are_added_up_without_their_point(number: int, kind: pa.DataType) -> None:
     column = pa.array([number, None, number], pa.int64()).slice(1)
-    for each in (column, column.cast(pa.decimal128(38, 0))):
-        assert Wholes.of(limbs(each, count)).numbers() == [None, number]
+    for each in (column, column.cast(pa.decimal128(38, 0)).view(pa.decimal128(38, 5))):
+        assert integers(wholes(each, kind)) == [None, number]
 
 
-def test_numbers_of_more_than_128_bits() -> None:
+def test_numbers_of_more_than_38_digits() -> None:
     numbers = [10**45, -(10**45), 10**38, 10**38 - 1, -(10**38) + 1, -(10**38), None]
-    found = Wholes.of(limbs_of(numbers))
-    assert found.numbers() == numbers
-    assert found.is_decimal.tolist() == [False, False, False, True, True, False, True]
-    assert not found.is_short[:6].any()
+    found = pa.array([None if each is None else Decimal(each) for each in numbers], LONG)
+    assert integers(found) == numbers
+    assert fits_decimal(found).tolist() == [False, False, False, True, True, False, True]
+    assert not fits_64_bits(found)[:6].any()
+
+
+def test_doubles_are_the_nearest() -> None:
+    numbers = [2**63 - 1, -(2**53) - 1, 10**38 - 1, 0x7B_E0BB_5D0C_98CB_D4F7, None]
+    wide = pa.array([None if each is None else Decimal(each) for each in numbers], LONG)
+    for found in (wide, wide.slice(0, 2), wide.slice(4)):
+        assert doubles(found).to_pylist() == [
+            None if each is None else float(each) for each in integers(found)
+        ]
 
 
 def test_an_average_has_the_fewer_digits_the_longer_its_sum_is() -> None:

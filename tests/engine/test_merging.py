@@ -220,12 +220,8 @@ def test_events_of_a_session_are_merged_by_its_number_and_span_it() -> None:
     inputs = merger.of_events(events)
     one_fate = inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array([0, 0, 0], pa.int8()))
     inputs = one_fate.append_column("session", pa.array([1, 1, 2]))
-    with_panes = inputs.append_column("pane", pa.array([{"n": 1}, None, None]))
-    found = merger.merge([with_panes], within="session", gather="pane").to_pylist()
-    assert [(row[START], row[END], row[EVENTS], row["pane"]) for row in found] == [
-        (0, 100, 2, [{"n": 1}]),
-        (500, 560, 1, []),
-    ]
+    found = merger.merge([inputs], within="session").to_pylist()
+    assert [(row[START], row[END], row[EVENTS]) for row in found] == [(0, 100, 2), (500, 560, 1)]
     assert [(row[UNSETTLED], row[WAITING_EVENTS], row[late_column(EVENTS)]) for row in found] == [
         (1, 1, 1),
         (1, 0, 0),

@@ -15,6 +15,7 @@ from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.errors import StoreError
 from latecomer.log.timeline.watermarks import Watermarks
+from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
@@ -22,7 +23,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import fates, in_parts, judged
-from latecomer.windowing.tally import as_counts, fate_sums
+from latecomer.windowing.tally import Sums, judged_parts
 
 MINUTE = 60_000_000
 COLUMNS = {"at": "timestamp", "n": "bigint", "price": "decimal(38,6)"}
@@ -135,8 +136,8 @@ def test_fates_are_added_up_batch_by_batch_under_the_policy_of_their_time() -> N
     ]
     timeline = Watermarks.of_batches({(batch, 0): 7 for batch in range(3)})
     periods = [(0, output), (1, later)]
-    sums = fate_sums([events_of(layout, rows)], layout, ["price"], periods, timeline, last=1)
-    found = as_counts(sums, ["price"])
+    parts = judged_parts([events_of(layout, rows)], layout, periods, timeline, 1, ["price"])
+    found = Sums.of(((found, flat(few.column("batch"))) for _, few, found in parts), ["price"]).counts()
     assert set(found) == {0, 1}
     assert found[0].fates[EVENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 0, Fate.DROPPED: 0}
     assert found[0].fates[ASSIGNMENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 2, Fate.DROPPED: 2}

@@ -20,7 +20,7 @@ from latecomer.log.split import LogPlan, SplitSummary, summary_of
 from latecomer.log.summaries import added, joined_ticks, sums_of
 from latecomer.log.writing import Folders, Written
 from latecomer.model.arrays import flat
-from latecomer.store.files import Location, new_token, open_parquet, remove, write_table
+from latecomer.store.files import Location, new_token, read_table, remove, write_table
 
 _EVENTS = (LogLane.EVENTS, LogLane.BEHIND)
 
@@ -106,10 +106,7 @@ def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
     files = [(nth, file) for nth, each in enumerate(attempts) for file in each.events]
     if len({nth for nth, _ in files}) < 2:
         return list(attempts)
-    tables = []
-    for _, file in files:
-        with open_parquet(file) as opened:
-            tables.append(opened.read())
+    tables = [read_table(file) for _, file in files]
     of_slice = np.repeat([nth for nth, _ in files], [each.num_rows for each in tables])
     came, tick = (
         np.concatenate([np.asarray(flat(each.column(name)).cast(pa.int64())) for each in tables])

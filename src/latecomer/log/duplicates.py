@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.log.columns import UNIQUE
 from latecomer.log.known_ids import KnownIds, Rows, by_hash
-from latecomer.store.files import Location, footer, new_token, open_parquet, remove, write_table
+from latecomer.store.files import Location, footer, new_token, read_table, remove, write_table
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
 """Of several events with one id, the first in this order counts."""
@@ -108,14 +108,14 @@ class _EventsInFiles(Unlogged):
 
     def ids(self) -> Iterator[pa.Array]:
         for path, _, _ in self.files:
-            yield _ids_of(_read(path, ["event_id"]))
+            yield _ids_of(read_table(path, ["event_id"]))
 
     def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         parts = []
         for path, start, end in self.files:
             within = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
             if len(within):
-                parts.append(_read(path, columns).take(pa.array(within - start)))
+                parts.append(read_table(path, columns).take(pa.array(within - start)))
         return pa.concat_tables(parts)
 
 
@@ -149,7 +149,7 @@ def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
 
 def _divide(path: Location, moved: Chosen, aside: Location, duplicates: list[Location]) -> list[Location]:
     """Move rows of a file to another file; a file with the rest takes its place."""
-    table, kept = _read(path), []
+    table, kept = read_table(path), []
     if not moved.all():
         rest = path.with_name(f"kept-{new_token()}.parquet")
         kept.append(write_table(table.filter(pa.array(~moved)), rest, unique=UNIQUE))
@@ -157,11 +157,6 @@ def _divide(path: Location, moved: Chosen, aside: Location, duplicates: list[Loc
     duplicates.append(write_table(table.filter(pa.array(moved)), new, unique=UNIQUE))
     remove(path)
     return kept
-
-
-def _read(path: Location, columns: Sequence[str] | None = None) -> pa.Table:
-    with open_parquet(path) as file:
-        return file.read(columns=columns and list(columns))
 
 
 def _ids_of(table: pa.Table) -> pa.Array:

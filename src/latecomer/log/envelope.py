@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.log.columns import RAW, REASON
-from latecomer.log.moments import Flags, Micros, event_numbers, flags, micros
+from latecomer.log.moments import Flags, event_numbers, flags, micros, possible
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import (
@@ -113,8 +113,8 @@ def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str
         alive, gone = pa.array(~dead), pa.array(dead)
         events, letters = rows.filter(alive), rows.filter(gone)
         event_time, event_arrival = time.filter(alive), arrival.filter(alive)
-        letter_time = _possible(time.filter(gone))
-        letter_arrival = pc.coalesce(_possible(arrival.filter(gone)), landed.filter(gone))
+        letter_time = possible(time.filter(gone))
+        letter_arrival = pc.coalesce(possible(arrival.filter(gone)), landed.filter(gone))
         reason = reason[dead]
     logged = _logged(events, reading, given, event_time, event_arrival)
     return Enveloped(logged, _letters(letters, reading, given, letter_time, letter_arrival, reason, keep))
@@ -133,13 +133,15 @@ def _landed(rows: pa.Table, given: Given) -> pa.Array:
 def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arrival: Column) -> pa.Table:
     pipeline, kinds, log = reading.pipeline, reading.columns, reading.log
     event, every, count = pipeline.event, pipeline.watermark.every, rows.num_rows
-    tick = (
-        given.first_tick + _event_numbers(arrival, rows, given)
-        if every == "event"
-        else np.asarray(arrival, np.int64) // every
-    )
+    came = np.asarray(arrival, np.int64)
+    if every == "event":
+        landed = np.asarray(_landed(rows, given))
+        tick = given.first_tick + event_numbers(came, rows.column(ORIGIN), rows.column(POSITION), landed)
+    else:
+        tick = came // every
     ids = {"event_id": _id(rows, event.id_columns, kinds)} if event.id_columns else {}
     named = {"producer": event.producer, "producer_seq": event.producer_seq}
+    kept = {log.first_arrival: FIRST_ARRIVAL, log.unknown_fields: KEPT}
     made = {
         "event_time": time,
         "arrival_time": arrival,
@@ -153,8 +155,7 @@ def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arriva
         else pa.array(np.ones(count, np.int32)),
         "batch": pa.array(np.full(count, given.batch, np.int64)),
         "tick": pa.array(np.asarray(tick, np.int64)),
-        **({log.first_arrival: rows.column(FIRST_ARRIVAL)} if FIRST_ARRIVAL in rows.column_names else {}),
-        **({log.unknown_fields: rows.column(KEPT)} if KEPT in rows.column_names else {}),
+        **{stored: rows.column(name) for stored, name in kept.items() if name in rows.column_names},
         **{
             stored: rows.column(column) if column in kinds else pa.nulls(count, log.schema.field(stored).type)
             for column, stored in log.payload.items()
@@ -162,11 +163,6 @@ def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arriva
     }
     schema = pa.schema([log.schema.field(name) for name in made])
     return pa.table({name: column.cast(schema.field(name).type) for name, column in made.items()}, schema)
-
-
-def _event_numbers(arrival: Column, rows: pa.Table, given: Given) -> Micros:
-    landed = np.asarray(_landed(rows, given))
-    return event_numbers(np.asarray(arrival), rows.column(ORIGIN), rows.column(POSITION), landed)
 
 
 def _partition(rows: pa.Table, reading: Reading) -> Column:
@@ -237,7 +233,7 @@ def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> I
     if pipeline.order_by is not None:
         yield from _no_moment(rows, arrival, pipeline.order_by, "arrival_time")
     if pipeline.watermark.max_future is not None:
-        ahead = pc.subtract(_possible(time), _possible(arrival))
+        ahead = pc.subtract(possible(time), possible(arrival))
         yield "too_far_ahead", flags(pc.greater(ahead, pipeline.watermark.max_future))
     for measure in beyond_the_ledger(reading.columns, pipeline.ledger):
         most = 10**WHOLE_DIGITS
@@ -252,7 +248,7 @@ def _no_moment(rows: pa.Table, moments: Column, column: str, what: str) -> Itera
     )
     if not moments.null_count and inside:
         return
-    missing = np.asarray(_possible(moments).is_null())
+    missing = np.asarray(possible(moments).is_null())
     written = _valid(rows, column)
     yield f"no_{what}", missing & ~written
     yield f"unreadable_{what}", missing & written
@@ -262,12 +258,6 @@ def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> li
     """The measures whose type holds amounts that the ledger could not add up."""
     kinds = {name: columns[name] for name in measures if name in columns}
     return [name for name, kind in kinds.items() if types.whole_digits(kind) > WHOLE_DIGITS]
-
-
-def _possible(moments: Column) -> Column:
-    """Microseconds within the calendar; null outside it."""
-    within = pc.and_(pc.greater_equal(moments, EARLIEST), pc.less_equal(moments, LATEST))
-    return pc.if_else(within, moments, pa.scalar(None, pa.int64()))
 
 
 def _valid(rows: pa.Table, name: str) -> Flags:

@@ -119,7 +119,7 @@ class EventLog:
         """Log a batch: events, duplicates and dead letters of a slice of one source or of several. A batch that an
         earlier attempt has logged is only counted."""
         if self.store.events.holds(batch):
-            return self.recount(batch, slice_.sources, self._clocks_of_last())
+            return self.recount(batch, slice_.sources, Clock(max(self.store.events.reached_by(CLOCKS), 0)))
         written = with_retries(partial(self._written, batch, slice_, timeline))
         logged = self._committed(batch, written, _LANES)
         self.runner.work.rows += logged.received.rows
@@ -151,8 +151,9 @@ class EventLog:
         given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
 
         def write(splits: Sequence[Split]) -> Attempt:
-            folder = self.store.events.new_folder(batch)
-            folders, plan = self._folders(folder), self._plan(part.slice.source)
+            folder, plan = self.store.events.new_folder(batch), self._plan(part.slice.source)
+            others = (self.store.duplicates, self.store.dead_letters)
+            folders = Folders(folder, *(table.root / "data" / folder.name for table in others))
             groups, ids = self._shared_out(splits), known_ids.result()
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
@@ -225,12 +226,6 @@ class EventLog:
             self._plans[source] = Shared(plan)
         return self._plans[source]
 
-    def _folders(self, folder: Location) -> Folders:
-        duplicates, letters = (
-            table.root / "data" / folder.name for table in (self.store.duplicates, self.store.dead_letters)
-        )
-        return Folders(folder, duplicates, letters)
-
     def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
@@ -300,21 +295,20 @@ class EventLog:
         logged = self._logged(self.store.events, files, -1, last)
         return Logged([replace(split, last=last, where=where) for split in logged.splits])
 
-    def repeated(self, through: int) -> Repeated | None:
-        """Events delivered again after their ids were forgotten, in batches up to `through`; None if there are none."""
+    def repeated(self, through: int, logged: Logged | None = None) -> Repeated | None:
+        """Events delivered again after their ids were forgotten, in batches up to `through`, of all events or of some;
+        None if there are none."""
         if self.store.pipeline.event.id is None or through < 0:
             return None
-        return repeated_in(self.everything().splits, through, self.runner)
+        return repeated_in((logged or self.everything()).splits, through, self.runner)
 
-    def each_once(self, through: int, after: int = -1) -> Logged:
-        """Every event of batches after `after` and up to `through`, without repeated ones."""
-        return self.without_repeated(self.everything(after, through), through)
+    def each_once(self, through: int) -> Logged:
+        """Every event of batches up to `through`, without repeated ones."""
+        return self.without_repeated(self.everything(through=through), through)
 
     def without_repeated(self, logged: Logged, through: int) -> Logged:
         """Events without repeated ones."""
-        if self.store.pipeline.event.id is None or through < 0:
-            return logged
-        repeated = repeated_in(logged.splits, through, self.runner)
+        repeated = self.repeated(through, logged)
         return logged if repeated is None else logged.without(repeated)
 
     def _logged(self, table: Table, files: Sequence[DataFile], after: int, last: int) -> Logged:
@@ -428,10 +422,6 @@ class EventLog:
             ),
             measures,
         )
-
-    def _clocks_of_last(self) -> Clock:
-        """Where the arrival times of the log's last batch come from."""
-        return Clock(max(self.store.events.reached_by(CLOCKS), 0))
 
     def _files_of(self, table: Table, batch: int) -> list[DataFile]:
         if table is self.store.events and batch in self._files:

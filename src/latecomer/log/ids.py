@@ -25,6 +25,7 @@ from latecomer.log.repeated import IDS
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.spark.base import in_turn_together
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, names, new_arrow, new_token, remove
@@ -73,14 +74,12 @@ class IdIndex:
     def _stored(self) -> list[Segment]:
         """The stored segments that belong to this log; the others are deleted."""
         listed = [self.folder / name for name in names(self.folder)]
-        found = [opened(path) for path in listed]
+        found = [each for each in map(opened, listed) if each is not None]
         last, own = self.events.last_batch(), self._log_id()
         kept: list[Segment] = []
-        for segment, of in sorted(
-            (each for each in found if each is not None), key=lambda each: (each[0].first, -each[0].last)
-        ):
+        for segment in sorted(found, key=lambda each: (each.first, -each.last)):
             # An interrupted merge leaves the segments that it merged beside the new one.
-            if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
+            if segment.log == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
         whole = {segment.path for segment in kept}
         self._remove([path for path in listed if path not in whole])
@@ -103,14 +102,8 @@ class IdIndex:
             return
         rows = self.events.dataset(files, IDS)
         wanted = (pc.field("batch") >= first) & (pc.field("batch") <= last) & pc.field("event_id").is_valid()
-        held: list[pa.RecordBatch] = []
-        for part in rows.to_batches(columns=["event_id", "event_time"], filter=wanted):
-            held.append(part)
-            if sum(each.num_rows for each in held) >= RUN_ROWS:
-                yield _hashed(held)
-                held = []
-        if held:
-            yield _hashed(held)
+        parts = rows.to_batches(columns=["event_id", "event_time"], filter=wanted)
+        yield from map(_hashed, in_turn_together(parts, len, RUN_ROWS))
 
     def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
         path = self.folder / f"{first:010d}{TO}{last:010d}-{new_token()}.arrow"
@@ -120,7 +113,7 @@ class IdIndex:
                 writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
         written = opened(path)
         assert written is not None  # noqa: S101
-        return written[0]
+        return written
 
     def _log_id(self) -> bytes:
         """Identifies this log: another one may have been in the same place before."""

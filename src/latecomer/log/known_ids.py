@@ -80,6 +80,8 @@ class Segment:
     floor: int
     """Ids of events before this moment may be missing."""
     batches: Sequence[pa.RecordBatch]
+    log: bytes
+    """Identifies the log that it belongs to."""
 
     @cached_property
     def rows(self) -> int:
@@ -93,13 +95,6 @@ class Segment:
     def newest(self) -> int:
         """The latest event time of all."""
         return max((run.newest for run in self.runs), default=BEGIN_OF_TIME)
-
-
-@lru_cache(maxsize=256)
-def _kept_open(path: Location) -> Segment | None:
-    """A segment, kept open by a worker; its file never changes."""
-    found = opened(path)
-    return None if found is None else found[0]
 
 
 @dataclass(frozen=True)
@@ -122,16 +117,20 @@ class KnownIds:
                     yield from run.find(ordered, bits)
 
 
-def opened(path: Location) -> tuple[Segment, bytes] | None:
-    """A segment and the log that it belongs to; None if it is not a whole one."""
+def opened(path: Location) -> Segment | None:
+    """A segment; None if it is not a whole one."""
     try:
         first, _, last = path.stem.split("-")[0].partition(TO)
         reader = open_arrow(path)
         metadata = reader.schema.metadata
         batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
-        return Segment(path, int(first), int(last), int(metadata[FLOOR]), batches), metadata[OF]
+        return Segment(path, int(first), int(last), int(metadata[FLOOR]), batches, metadata[OF])
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, TypeError):
         return None
+
+
+_kept_open = lru_cache(maxsize=256)(opened)
+"""In a worker: the file of a segment never changes."""
 
 
 def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from latecomer.log.moments import Micros, event_numbers
 from latecomer.log.repeated import Repeated
 from latecomer.model.arrays import flat
-from latecomer.spark.base import Shared
+from latecomer.spark.base import Shared, in_turn_together
 from latecomer.store.files import Location, dataset
 
 MOST_AT_ONCE = 250_000
@@ -91,15 +91,8 @@ class LogSplit:
         if self.ticks is not None and self.ticks.every == "event":
             yield scanner.to_table()
             return
-        held: list[pa.RecordBatch] = []
-        for each in scanner.to_batches():
-            if held and sum(len(part) for part in held) + len(each) > MOST_AT_ONCE:
-                yield pa.Table.from_batches(held)
-                held = []
-            if len(each):
-                held.append(each)
-        if held:
-            yield pa.Table.from_batches(held)
+        some = (each for each in scanner.to_batches() if len(each))
+        yield from map(pa.Table.from_batches, in_turn_together(some, len, MOST_AT_ONCE))
 
 
 class Logged:
@@ -109,6 +102,13 @@ class Logged:
         self.splits = splits
         self.on_read = on_read
         """Counts the rows that were read, part by part."""
+
+    def __reduce__(self) -> tuple[type[Logged], tuple[Sequence[LogSplit]]]:
+        return Logged, (self.splits,)  # in another process nothing counts the rows
+
+    def by_split(self) -> list[Logged]:
+        """The events of each split that has files, to be read by one task each."""
+        return [Logged([split], self.on_read) for split in self.splits if split.files]
 
     @property
     def rows(self) -> int:

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.moments import micros
+from latecomer.log.moments import micros, possible
 from latecomer.model.arrays import flat
-from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
@@ -52,9 +51,8 @@ def _of_marker(events: pa.Table, reading: Reading, marker: str, time: pa.Array) 
     if kind == "timestamp_ntz" and not in_envelope:
         column = column.cast(pa.int64()).cast(pa.timestamp("us"))
     read = micros(column, "timestamp" if in_envelope else kind, event.unit, event.zone)
-    possible = pc.and_(pc.greater_equal(read, EARLIEST), pc.less_equal(read, LATEST))
-    ahead = reading.pipeline.watermark.max_future
-    if ahead is not None:
-        arrival = flat(events.column("arrival_time")).cast(pa.int64())
-        possible = pc.and_(possible, pc.less_equal(pc.subtract(read, arrival), ahead))
-    return pc.if_else(possible, read, none)
+    marked, ahead = possible(read), reading.pipeline.watermark.max_future
+    if ahead is None:
+        return marked
+    arrival = flat(events.column("arrival_time")).cast(pa.int64())
+    return pc.if_else(pc.less_equal(pc.subtract(marked, arrival), ahead), marked, none)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
+from latecomer.log.summaries import added
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import paths_of
 from latecomer.model.sources import BETWEEN
@@ -28,11 +29,8 @@ _NOTHING = Decimal(0)
 def letter_amounts(letters: pa.Table, reading: Reading, measures: Iterable[str]) -> dict[str, Decimal]:
     """The sum of a source's dead letters in each measure."""
     measures = list(measures)
-    total = dict.fromkeys(measures, _NOTHING)
-    for raw in letters.column("raw").to_pylist() if measures else ():
-        for measure, amount in _amounts(raw, reading.pipeline, measures).items():
-            total[measure] += amount
-    return total
+    raw = letters.column("raw").to_pylist() if measures else ()
+    return added((_amounts(each, reading.pipeline, measures) for each in raw), measures)
 
 
 def amounts_of_letter(
@@ -62,17 +60,13 @@ def fields_of_letter(raw: str) -> Mapping[str, Any]:
         parse_int=_Number,
         parse_float=_Number,
         parse_constant=_Number,
-        object_pairs_hook=_first_of_each,
+        object_pairs_hook=lambda pairs: dict(reversed(pairs)),  # of several with one name the first counts
     )
     try:
         found, _ = reader.raw_decode(raw.lstrip())
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return dict(reversed(pairs))
 
 
 def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> Decimal | None:

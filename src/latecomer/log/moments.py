@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.written_times import written_moment
 from latecomer.model.zones import to_utc
 
@@ -120,8 +119,8 @@ def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
 def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
     if unit == "ns":
         # numpy, and what is built with it, takes the least number as "no time".
-        numbers = pc.if_else(pc.equal(numbers, -_LONG), pa.scalar(None, pa.int64()), numbers)
-        return _made(numbers, np.floor_divide(np.asarray(numbers.fill_null(0)), 1000))
+        valid = flags(numbers.is_valid()) & flags(pc.not_equal(numbers, -_LONG))
+        return pa.array(np.floor_divide(np.asarray(numbers.fill_null(0)), 1000), mask=~valid)
     most = (_LONG - 1) // _MICROS[unit]
     within = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, -most))
     return pc.multiply(pc.if_else(within, numbers, pa.scalar(None, pa.int64())), _MICROS[unit])
@@ -129,34 +128,27 @@ def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
 
 def _of_fractions(column: pa.Array, unit: str) -> pa.Array:
     """Decimals and floating point numbers: rounded to the microsecond; nanoseconds are rounded down."""
-    read: Callable[[Any], int | None] = (
-        _nanoseconds if unit == "ns" else lambda each: _rounded(each, _MICROS[unit])
-    )
-    values: Sequence[int | None] = [None if each is None else read(each) for each in column.to_pylist()]
-    return pa.array(values, pa.int64())
+    found = [None if each is None else _rounded(each, unit) for each in column.to_pylist()]
+    return pa.array(found, pa.int64())
 
 
-def _nanoseconds(number: Decimal | float) -> int | None:
-    return _whole(number, lambda exact: _WIDE.divide(exact, Decimal(1000)), ROUND_FLOOR)
-
-
-def _rounded(number: Decimal | float, times: int) -> int | None:
-    if isinstance(number, float):  # multiplied as a double, as Spark does
-        number *= times
-        return _whole(number, lambda exact: exact, ROUND_HALF_UP)
-    return _whole(number, lambda exact: _WIDE.multiply(exact, Decimal(times)), ROUND_HALF_UP)
-
-
-def _whole(number: Decimal | float, made: Callable[[Decimal], Decimal], rounding: str) -> int | None:
+def _rounded(number: Decimal | float, unit: str) -> int | None:
+    times, rounding = Decimal(_MICROS.get(unit, 0)), ROUND_HALF_UP
+    if unit == "ns":
+        times, rounding = Decimal("0.001"), ROUND_FLOOR
+    elif isinstance(number, float):  # multiplied as a double, as Spark does
+        number, times = number * _MICROS[unit], Decimal(1)
     exact = Decimal(repr(number)) if isinstance(number, float) else number
     if not exact.is_finite():
         return None
-    whole = int(made(exact).to_integral_value(rounding))
+    whole = int(_WIDE.multiply(exact, times).to_integral_value(rounding))
     return whole if -_LONG <= whole < _LONG else None
 
 
-def _made(column: pa.Array, found: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(found, mask=~flags(column.is_valid()))
+def possible(moments: pa.Array) -> pa.Array:
+    """Microseconds within the calendar; null outside it."""
+    within = pc.and_(pc.greater_equal(moments, EARLIEST), pc.less_equal(moments, LATEST))
+    return pc.if_else(within, moments, pa.scalar(None, pa.int64()))
 
 
 def flags(column: pa.Array) -> Flags:

@@ -229,9 +229,6 @@ def letter_rows(dead: pa.Table, letters: RecordLetters) -> pa.Table:
         name: pa.array([row[place] for row in texts], DEAD_LETTERS.field(name).type)
         for place, name in enumerate(("raw", "raw_bytes", "detail"))
     }
-    columns = {
-        name: dead.column(REASON if name == "reason" else name)
-        for name in DEAD_LETTERS.names
-        if name not in made
-    }
-    return pa.table({name: {**columns, **made}[name] for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
+    rest = [name for name in DEAD_LETTERS.names if name not in made]
+    same = {name: dead.column(REASON if name == "reason" else name) for name in rest}
+    return pa.table({**same, **made}).select(DEAD_LETTERS.names).cast(DEAD_LETTERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
@@ -109,13 +109,8 @@ def summarised(
     else:
         summaries = _one_by_one(found.to_pylist(), needs, every)
     first = found.group_by("tick", use_threads=False).aggregate([("earliest", "min")])
-    by_tick = dict(
-        zip(
-            first.column("tick").to_pylist(),
-            first.column("earliest_min").cast(pa.int64()).to_pylist(),
-            strict=True,
-        )
-    )
+    bounds = first.column("earliest_min").cast(pa.int64()).to_pylist()
+    by_tick = dict(zip(first.column("tick").to_pylist(), bounds, strict=True))
     return TickSummaries(summaries, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums, by_tick)
 
 
@@ -131,31 +126,22 @@ def _in_columns(found: pa.Table, every: int) -> SummaryColumns:
 def _one_by_one(
     found: Sequence[dict[str, Any]], needs: Needs, every: int | Literal["event"]
 ) -> list[TickSummary]:
-    summaries = [
-        TickSummary(
-            row["tick"],
-            to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
-            row["source_partition"],
-            row["events"],
-            to_micros(row["latest"]),
-        )
-        for row in found
-    ]
+    summaries = [_summary(row, needs, every) for row in found]
     if needs == PLAIN:
         return summaries
-    asked = [_as_asked(summary, row, needs, every) for summary, row in zip(summaries, found, strict=True)]
     by_place = attrgetter("tick", "at", "partition")
     return [
         TickSummary.joined(tick, at, list(group))
-        for (tick, at, _), group in groupby(sorted(asked, key=by_place), by_place)
+        for (tick, at, _), group in groupby(sorted(summaries, key=by_place), by_place)
     ]
 
 
-def _as_asked(summary: TickSummary, row: dict[str, Any], needs: Needs, every: int | str) -> TickSummary:
-    times = {}
-    if needs.resolution is not None:
-        times = {summary.max_event_time if every == "event" else row[_BAR]: summary.events}
-    return replace(summary, marked=row[_MARKED] if needs.marks else None, times=times)
+def _summary(row: dict[str, Any], needs: Needs, every: int | Literal["event"]) -> TickSummary:
+    at = to_micros(row["arrived"]) if every == "event" else row["tick"] * every
+    latest, marked = to_micros(row["latest"]), row[_MARKED] if needs.marks else None
+    bar = latest if every == "event" else row.get(_BAR)
+    times = {} if needs.resolution is None or bar is None else {bar: row["events"]}
+    return TickSummary(row["tick"], at, row["source_partition"], row["events"], latest, marked, times)
 
 
 # Measures of the ledger
@@ -163,16 +149,9 @@ def _as_asked(summary: TickSummary, row: dict[str, Any], needs: Needs, every: in
 
 def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]) -> dict[str, Decimal]:
     """The exact sum of each measure; `columns` maps it to its column."""
-    return {name: exact_sum(rows.column(columns[name]), kind) for name, kind in measures.items()}
-
-
-def exact_sum(column: pa.ChunkedArray, kind: str) -> Decimal:
-    """The exact sum of a measure. Whole numbers are added up in two halves, so that no sum overflows."""
-    if types.is_decimal(kind):
-        return Decimal(pc.sum(column.cast(pa.decimal128(38, types.scale_of(kind)))).as_py() or 0)
-    numbers = column.cast(pa.int64())
-    low, high = pc.bit_wise_and(numbers, (1 << 32) - 1), pc.shift_right(numbers, 32)
-    return Decimal(((pc.sum(high).as_py() or 0) << 32) + (pc.sum(low).as_py() or 0))
+    kinds = {name: pa.decimal128(types.MOST_DIGITS, types.scale_of(kind)) for name, kind in measures.items()}
+    totals = {name: pc.sum(rows.column(columns[name]).cast(kind)) for name, kind in kinds.items()}
+    return {name: Decimal(total.as_py() or 0) for name, total in totals.items()}
 
 
 @exact_amounts()

@@ -14,18 +14,20 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.config.outputs import Output
+from latecomer.log.logged import Logged
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
+from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros, in_parts, judged
+from latecomer.windowing.judge import Flags, Judged, Micros
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables, stored_columns
-from latecomer.windowing.tally import Sums, as_counts, by_period, fate_sums
+from latecomer.windowing.tally import Sums, judged_parts
 
 _Result = TypeVar("_Result")
 
@@ -82,13 +84,14 @@ class LogComputation:
     def merger(self) -> Merger:
         return Merger(self.panes, self.measures)
 
-    def events(self, logged: Logged, wanted: Sequence[str]) -> Iterator[pa.Table]:
-        """The events with the columns that judging needs, and the wanted ones."""
+    def judged(self, logged: Logged, wanted: Sequence[str]) -> Iterator[tuple[Output, pa.Table, Judged]]:
+        """The events with the wanted columns, as `judged_parts` gives them."""
         outputs = [under for _, under in self.periods]
         columns = stored_columns(self.layout, outputs, wanted)
         if self.letters is not None:
             columns = list(dict.fromkeys([*columns, *self.layout.schema.names]))
-        return event_tables(logged, columns, outputs, self.layout)
+        parts = event_tables(logged, columns, outputs, self.layout)
+        return judged_parts(parts, self.layout, self.periods, self.timeline, self.last, wanted)
 
     def aggregated(self, runner: Runner, what: str, logged: Logged) -> pa.Table | None:
         """START, END, keys, values and states of every window; None where there is no window."""
@@ -107,53 +110,35 @@ class LogComputation:
 
     def counted(self, runner: Runner, what: str, logged: Logged) -> dict[int, Counts]:
         """For each batch, how many events met which fate, and how much of each measure."""
-        sums = Sums.joined(_spread(runner, what, _counted, self, logged))
-        return as_counts(sums, list(self.measures))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A split of the log, and what counts the rows that are read from it. In another process nothing counts them."""
-
-    split: LogSplit
-    on_read: Callable[[int], None] | None
-
-    def __reduce__(self) -> tuple[type[_Part], tuple[LogSplit, None]]:
-        return _Part, (self.split, None)
+        return Sums.joined(_spread(runner, what, _counted, self, logged), list(self.measures)).counts()
 
 
 def _spread(
     runner: Runner,
     what: str,
-    kernel: Callable[[Shared[LogComputation], _Part], _Result],
+    kernel: Callable[[Shared[LogComputation], Logged], _Result],
     computation: LogComputation,
     logged: Logged,
 ) -> list[_Result]:
-    parts = [_Part(split, logged.on_read) for split in logged.splits if split.files]
-    return runner.run(what, partial(kernel, Shared(computation)), parts).tasks
+    return runner.run(what, partial(kernel, Shared(computation)), logged.by_split()).tasks
 
 
-def _aggregated(shared: Shared[LogComputation], part: _Part) -> tuple[pa.Table | None, list[Location]]:
+def _aggregated(shared: Shared[LogComputation], part: Logged) -> tuple[pa.Table | None, list[Location]]:
     letters: list[Location] = []
-    chosen = _chosen(shared.value, Logged([part.split], part.on_read), letters)
-    return shared.value.merger.merge_parts(chosen), letters
+    return shared.value.merger.merge_parts(_chosen(shared.value, part, letters)), letters
 
 
 def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
     """The events to aggregate, all with the fate on time. Events that fail are written as dead letters."""
-    wanted = computation.merger.columns
-    for events in computation.events(logged, wanted):
-        for under, some in by_period(events, computation.periods, computation.last):
-            for few in in_parts(some, under.window):
-                rows = judged(few, computation.layout, under, computation.timeline, wanted)
-                chosen = np.ones(len(rows), bool)
-                if computation.windows is not None:
-                    chosen = computation.windows.computes(rows.start, rows.end)
-                failed = chosen & (rows.fate == CODES[Fate.FAILED])
-                if computation.letters is not None and failed.any():
-                    dead = failed_letters(few.take(pa.array(rows.nth[failed])), computation.layout, under)
-                    letters.append(write_table(dead, computation.letters / f"part-{new_token()}.parquet"))
-                yield only_on_time(rows, chosen & (rows.fate == CODES[computation.fate]))
+    for under, few, rows in computation.judged(logged, computation.merger.columns):
+        chosen = np.ones(len(rows), bool)
+        if computation.windows is not None:
+            chosen = computation.windows.computes(rows.start, rows.end)
+        failed = chosen & (rows.fate == CODES[Fate.FAILED])
+        if computation.letters is not None and failed.any():
+            dead = failed_letters(few.take(pa.array(rows.nth[failed])), computation.layout, under)
+            letters.append(write_table(dead, computation.letters / f"part-{new_token()}.parquet"))
+        yield only_on_time(rows, chosen & (rows.fate == CODES[computation.fate]))
 
 
 def only_on_time(events: Judged, chosen: Flags) -> Judged:
@@ -162,14 +147,7 @@ def only_on_time(events: Judged, chosen: Flags) -> Judged:
     return replace(some, fate=np.full(len(some), CODES[Fate.ON_TIME], np.int8))
 
 
-def _counted(shared: Shared[LogComputation], part: _Part) -> Sums:
-    computation = shared.value
-    events = computation.events(Logged([part.split], part.on_read), list(computation.measures))
-    return fate_sums(
-        events,
-        computation.layout,
-        list(computation.measures),
-        computation.periods,
-        computation.timeline,
-        computation.last,
-    )
+def _counted(shared: Shared[LogComputation], part: Logged) -> Sums:
+    measures = list(shared.value.measures)
+    found = shared.value.judged(part, measures)
+    return Sums.of(((rows, flat(few.column("batch"))) for _, few, rows in found), measures)

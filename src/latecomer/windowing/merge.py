@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +27,15 @@ from latecomer.store.columns import (
 )
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
-from latecomer.windowing.aggregates.base import alike, column_of
+from latecomer.windowing.aggregates import Columns, Events, Flags, State, states_of
+from latecomer.windowing.aggregates.base import alike, column_of, only
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES, ENTERS
 
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-_MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
+_MOMENTS = ("window_start", "window_end", "fired_at", "watermark")
+"""Of a stored pane: START, END, LAST_ARRIVAL and LAST_WATERMARK."""
 _MOST_HELD = 1_000_000
 """If more merged rows of parts are held, they are merged again."""
 
@@ -78,29 +80,24 @@ class Merger:
         """The columns of inputs that hold the keys."""
         return [KEY + key for key in self.layout.keys]
 
+    def or_empty(self, rows: pa.Table | None) -> pa.Table:
+        """Stored panes or states, or an empty table."""
+        return self.schema.empty_table() if rows is None else rows
+
     # What is merged
 
     def of_events(self, events: Events) -> pa.Table:
         """Events as inputs. Those that enter no window lose window and key: only their count matters."""
         out = events.fate > ENTERS
-        keys = {KEY + key: events.columns[key] for key in self.layout.keys}
+        keys = [events.columns[key] for key in self.layout.keys]
         if out.any():
-            inside = pa.array(~out)
-            keys = {name: pc.if_else(inside, key, pa.scalar(None, key.type)) for name, key in keys.items()}
-        made: Columns = {}
-        for state in self.states:
-            made |= state.init(events)
-        return pa.table(
-            {
-                START: pa.array(events.start, mask=out),
-                END: pa.array(events.end, mask=out),
-                **keys,
-                FATE: pa.array(events.fate),
-                LAST_ARRIVAL: pa.array(events.arrival),
-                LAST_WATERMARK: pa.array(events.watermark),
-                LAST_SEQUENCE: pa.nulls(len(events), pa.int64()),
-                **made,
-            }
+            keys = [only(key, ~out) for key in keys]
+        return self._inputs(
+            [pa.array(each, mask=out) for each in (events.start, events.end)],
+            keys,
+            pa.array(events.fate),
+            [pa.array(events.arrival), pa.array(events.watermark), pa.nulls(len(events), pa.int64())],
+            self._of_each(lambda state: state.init(events)),
         )
 
     def of_states(self, panes: pa.Table, fate: Fate | None = None, fresh: bool = False) -> pa.Table:
@@ -113,77 +110,62 @@ class Merger:
             codes = pc.if_else(late, CODES[Fate.LATE_ACCEPTED], CODES[Fate.ON_TIME]).cast(pa.int8())
         else:
             codes = _same(CODES[fate], panes.num_rows)
-        times = {name: column_of(panes, column).cast(pa.int64()) for name, column in _MOMENTS.items()}
-        return pa.table(
-            {
-                START: times[START],
-                END: times[END],
-                **{KEY + key: column_of(panes, key) for key in self.layout.keys},
-                FATE: codes,
-                LAST_ARRIVAL: times[LAST_ARRIVAL],
-                LAST_WATERMARK: times[LAST_WATERMARK],
-                LAST_SEQUENCE: column_of(panes, "sequence"),
-                **self._stored(panes, fresh),
-            }
-        )
+        start, end, came, met = (column_of(panes, name).cast(pa.int64()) for name in _MOMENTS)
+        last = [came, met, column_of(panes, "sequence")]
+        return self._inputs([start, end], self._keys(panes), codes, last, self._stored(panes, fresh))
 
     def of_nothing(self, places: pa.Table) -> pa.Table:
         """Windows and keys without any event, as inputs; `places` has START, END and the keys."""
         rows = places.num_rows
-        made: Columns = {}
-        for state in self.states:
-            made |= state.nothing(rows)
-        return pa.table(
-            {
-                START: column_of(places, START),
-                END: column_of(places, END),
-                **{KEY + key: column_of(places, key) for key in self.layout.keys},
-                FATE: _same(CODES[Fate.ON_TIME], rows),
-                **{name: pa.nulls(rows, pa.int64()) for name in _LASTS},
-                **made,
-            }
+        return self._inputs(
+            [column_of(places, START), column_of(places, END)],
+            self._keys(places),
+            _same(CODES[Fate.ON_TIME], rows),
+            [pa.nulls(rows, pa.int64()) for _ in _LASTS],
+            self._of_each(lambda state: state.nothing(rows)),
         )
 
     def as_inputs(self, merged: pa.Table) -> pa.Table:
         """Merged rows as inputs of another merge. What is new in them stays new."""
-        same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
-        keys = {KEY + key: column_of(merged, key) for key in self.layout.keys}
-        return pa.table({**same, **keys, **self._stored(merged, fresh=True)})
+        start, end, fate, *last = (column_of(merged, name) for name in (START, END, FATE, *_LASTS))
+        return self._inputs([start, end], self._keys(merged), fate, last, self._stored(merged, fresh=True))
+
+    def _inputs(
+        self,
+        window: Sequence[pa.Array],
+        keys: Sequence[pa.Array],
+        fate: pa.Array,
+        last: Sequence[pa.Array],
+        made: Columns,
+    ) -> pa.Table:
+        names = (START, END, *self.input_keys, FATE, *_LASTS)
+        columns = (*window, *keys, fate, *last)
+        return pa.table({**dict(zip(names, columns, strict=True)), **made})
+
+    def _keys(self, rows: pa.Table) -> list[pa.Array]:
+        return [column_of(rows, key) for key in self.layout.keys]
 
     def _stored(self, rows: pa.Table, fresh: bool) -> Columns:
-        made: Columns = {}
-        for state in self.states:
-            made |= state.stored(rows, fresh)
-        return made
+        return self._of_each(lambda state: state.stored(rows, fresh))
+
+    def _of_each(self, made: Callable[[State], Columns]) -> Columns:
+        """The columns of all states."""
+        return {name: column for state in self.states for name, column in made(state).items()}
 
     # Merged
 
-    def merge(
-        self,
-        inputs: Sequence[pa.Table],
-        within: str | None = None,
-        gather: str | None = None,
-    ) -> pa.Table:
+    def merge(self, inputs: Sequence[pa.Table], within: str | None = None) -> pa.Table:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
         Rows with the same START and END are of one window. Where `within` names a column of the inputs, rows with the
-        same value in it are; the window then spans them all, and the result has that column too. `gather` names a
-        column whose values are kept as a list, without nulls; inputs may lack it.
+        same value in it are; the window then spans them all, and the result has that column too.
         """
-        together = self._together(inputs)
         place = [START, END] if within is None else [within]
         folds = dict.fromkeys(_LASTS, "max")
         folds |= {} if within is None else {START: "min", END: "max"}
-        groups = merge_states(
-            self.states, together, [*place, *self.input_keys, FATE], folds, numbered=gather is not None
-        )
+        groups = merge_states(self.states, self._together(inputs), [*place, *self.input_keys, FATE], folds)
         merged, by = groups.inputs, groups.place
-        made: Columns = {}
-        for state in self.states:
-            made |= state.value(merged)
-        if gather is not None:
-            assert groups.groups is not None  # noqa: S101
-            made[gather] = _gathered(column_of(together, gather), groups.groups)
+        made = self._of_each(lambda state: state.value(merged))
         if within is not None:
             made[within] = by.column(within)
         return pa.table(
@@ -200,9 +182,8 @@ class Merger:
         """All inputs. Keys that are floating point numbers have one zero and one NaN."""
         together = pa.concat_tables(inputs, promote_options="default")
         for name in self.input_keys:
-            place = together.schema.get_field_index(name)
-            if pa.types.is_floating(together.schema.field(place).type):
-                together = together.set_column(place, name, alike(column_of(together, name)))
+            if pa.types.is_floating(together.schema.field(name).type):
+                together = with_columns(together, {name: alike(column_of(together, name))})
         return together
 
     def merge_parts(self, parts: Iterable[Events]) -> pa.Table | None:
@@ -248,6 +229,12 @@ class Merger:
 
     # For the ledger
 
+    def uncounted(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
+        """Panes that add nothing to what a batch counts: all of them, or only `where` it is true."""
+        for name in self.new_columns:
+            rows = replaced(rows, name, 0, where)
+        return rows
+
     @cached_property
     def new_columns(self) -> list[str]:
         """The private columns that count what a batch added, for the ledger."""
@@ -266,20 +253,19 @@ def _same(code: int, rows: int) -> pa.Array:
     return pa.array(np.full(rows, code, np.int8))
 
 
-def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
-    """The values of each group as a list, without nulls."""
-    has_value = np.asarray(column.is_valid())[groups.rows]
-    counts = np.concatenate([[0], np.cumsum(has_value)])[groups.offsets]
-    return pa.ListArray.from_arrays(
-        pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[has_value]))
-    )
-
-
 def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
     """Rows with this value in a column: all of them, or only `where` it is true."""
-    place, column = rows.schema.get_field_index(name), flat(rows.column(name))
+    column = flat(rows.column(name))
     made = pa.nulls(len(column), column.type)
     if value is not None:
         made = pa.array(np.full(len(column), value, np.int64)).cast(column.type)
-    kept = made if where is None else pc.if_else(pa.array(where), made, column)
-    return rows.set_column(place, rows.schema.field(place), kept)
+    return with_columns(rows, {name: made if where is None else pc.if_else(pa.array(where), made, column)})
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Rows with other columns of these names, in the types that they have."""
+    for name, column in columns.items():
+        place = rows.schema.get_field_index(name)
+        values = pa.array(column) if isinstance(column, np.ndarray) else column
+        rows = rows.set_column(place, rows.schema.field(place), values.cast(rows.schema.field(place).type))
+    return rows

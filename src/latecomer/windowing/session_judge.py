@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
 from latecomer.log.columns import ARRIVAL
@@ -30,7 +29,7 @@ from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Flags, Integers, Judged, Micros, fates
 from latecomer.windowing.seen import as_seen, holds, stored_columns
-from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
+from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
 """The order in which events came: its columns, and those of the log."""
@@ -88,17 +87,8 @@ class Arrivals:
         """Some of them."""
         wanted = pa.array(which)
         columns = {name: column.filter(wanted) for name, column in self.columns.items()}
-        return Arrivals(
-            self.logged,
-            self.nth[which],
-            columns,
-            self.time[which],
-            self.arrival[which],
-            self.clock[which],
-            self.watermark[which],
-            self.kept[which],
-            self.failed[which],
-        )
+        rest = (getattr(self, each.name)[which] for each in fields(self)[3:])
+        return Arrivals(self.logged, self.nth[which], columns, *rest)
 
     def apart(self) -> Arrivals:
         """The same without the rows of other events, to be kept or sent."""
@@ -168,14 +158,12 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
     columns = {
         name: flat(pa.chunked_array([part.columns[name] for part in parts])) for name in parts[0].columns
     }
-    return Arrivals.of(
-        pa.concat_tables([part.rows() for part in parts]),
-        columns,
-        np.concatenate([part.clock for part in parts]),
-        np.concatenate([part.watermark for part in parts]),
-        np.concatenate([part.kept for part in parts]),
-        np.concatenate([part.failed for part in parts]),
+    logged = pa.concat_tables([part.rows() for part in parts])
+    rest = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("clock", "watermark", "kept", "failed")
     )
+    return Arrivals.of(logged, columns, *rest)
 
 
 def prompt_fates(prompt: Arrivals) -> npt.NDArray[np.int8]:
@@ -276,7 +264,7 @@ def _epochs(codes: Integers, came: pa.Table, suspects: int) -> Integers:
     """How many suspects of its key came before each event, plus an offset by which no two keys share a number."""
     order = order_of_arrival(codes, came)
     is_suspect = (order < suspects).astype(np.int64)
-    of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
+    of_key = np.cumsum(firsts(codes[order]))
     epoch = np.empty(len(codes), np.int64)
     epoch[order] = np.cumsum(is_suspect) - is_suspect + of_key
     return epoch
@@ -284,16 +272,12 @@ def _epochs(codes: Integers, came: pa.Table, suspects: int) -> Integers:
 
 def order_of_arrival(codes: Integers, came: pa.Table) -> Integers:
     """Events of a key in the order in which they came, key after key."""
-    origin = flat(came.column(ORIGIN)).dictionary_encode()
-    rank = np.full(len(origin.dictionary) + 1, -1, np.int64)  # an event without origin comes first
-    rank[np.asarray(pc.sort_indices(origin.dictionary))] = np.arange(len(origin.dictionary))
-    numbers = {
-        name: np.asarray(flat(came.column(name)).cast(pa.int64()).fill_null(-1))
-        for name in ORDER
-        if name != ORIGIN
-    }
-    numbers[ORIGIN] = rank[np.asarray(origin.indices.fill_null(-1))]
-    return in_order(codes, *(numbers[name] for name in ORDER))
+    columns = {name: flat(came.column(name)) for name in ORDER}
+    places = [
+        text_ranks(column) if name == ORIGIN else np.asarray(column.cast(pa.int64()).fill_null(-1))
+        for name, column in columns.items()
+    ]
+    return in_order(codes, *places)
 
 
 @dataclass(frozen=True)

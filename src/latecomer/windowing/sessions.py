@@ -6,11 +6,12 @@ through others, are one session. Which event may join a session is decided in `s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
@@ -66,17 +67,24 @@ def _micros(rows: pa.Table, name: str) -> Micros:
 def key_codes(parts: Sequence[Places]) -> list[Micros]:
     """A number for each key, the same in all parts. Null is a key like any other."""
     counts = [len(part) for part in parts]
-    codes, size = np.zeros(sum(counts), np.int64), 1
-    for columns in zip(*(part.keys for part in parts), strict=True):
-        column = flat(pa.chunked_array([alike(each) for each in columns]))
-        encoded = column.dictionary_encode(null_encoding="encode")
+    codes = row_codes(zip(*(part.keys for part in parts), strict=True), sum(counts))
+    return np.split(codes, np.cumsum(counts)[:-1])
+
+
+def row_codes(columns: Iterable[Sequence[pa.Array]], count: int) -> Micros:
+    """A number for each of so many rows: those that are equal in all columns, nulls included, have the same. A column
+    comes in parts."""
+    codes, size = np.zeros(count, np.int64), 1
+    for parts in columns:
+        encoded = flat(pa.chunked_array([alike(each) for each in parts]))
+        encoded = encoded.dictionary_encode(null_encoding="encode")
         width = max(len(encoded.dictionary), 1)
         if size * width >= _MOST_CODES:
             codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
             size = int(codes.max(initial=0)) + 1
         codes = codes * width + np.asarray(encoded.indices)
         size *= width
-    return np.split(codes, np.cumsum(counts)[:-1])
+    return codes
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def numbered(codes: Micros, start: Micros, end: Micros, window: Session) -> Numb
         return Numbered(codes, start, end)
     order = in_order(codes, start)
     begins, until = start[order], end[order]
-    first = _firsts(codes[order])
+    first = firsts(codes[order])
     met = np.zeros(len(order), bool)
     met[1:] = _meets(_running_max(first, until)[:-1], begins[1:], window)
     opens = first | ~met
@@ -144,9 +152,19 @@ def in_order(*columns: Micros) -> Micros:
     return np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1] or columns)
 
 
-def _firsts(codes: Micros) -> Flags:
+def firsts(codes: Micros) -> Flags:
     """Whether each row is the first of its key. The rows are in order."""
-    return np.append(True, codes[1:] != codes[:-1])
+    first: Flags = np.diff(codes, prepend=codes[:1] - 1) != 0
+    return first
+
+
+def text_ranks(texts: pa.Array) -> Micros:
+    """The place of each text in the order of all; null comes first."""
+    encoded = texts.dictionary_encode()
+    rank: Micros = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    rank[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
+    nth: Micros = np.asarray(encoded.indices.fill_null(-1))
+    return rank[nth]
 
 
 def _running_max(first: Flags, ends: Micros) -> Micros:

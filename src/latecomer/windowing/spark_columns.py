@@ -66,17 +66,13 @@ def _computed(
     counts = {file: footer(file).num_rows for file in write_frame(rows, place)}
     if not counts:
         return [replace(splits[0], files=[], rows=0)]
-    schema = pa.schema([*splits[0].schema, *_more(next(iter(counts)), layout)])
+    written = footer(next(iter(counts))).schema.to_arrow_schema()
+    more = [field for field in written if field.name not in layout.schema.names]
+    schema = pa.schema([*splits[0].schema, *more])
     return [
         replace(splits[0], files=files, rows=sum(counts[file] for file in files), schema=schema)
         for files in shared_out(counts, counts.__getitem__, len(splits))
     ]
-
-
-def _more(file: Location, layout: EventLayout) -> list[pa.Field]:
-    """The columns of a file that are not of the log."""
-    schema = footer(file).schema.to_arrow_schema()
-    return [field for field in schema if field.name not in layout.schema.names]
 
 
 def with_spark_columns(

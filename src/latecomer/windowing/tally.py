@@ -29,31 +29,20 @@ _LATE, _PARTLY = "late_at_source", "partly_late"
 _BATCH, _FATE = "batch", "fate"
 
 
-def fate_sums(
+def judged_parts(
     parts: Iterable[pa.Table],
     layout: EventLayout,
-    measures: Sequence[str],
     periods: Periods,
     timeline: JudgingWatermarks,
     last: int,
-) -> Sums:
-    """For each batch up to the last and each fate: how many events met it, and how much of each measure. Events are
-    judged by the policy of their batch."""
-    sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
+    wanted: Sequence[str],
+) -> Iterator[tuple[Output, pa.Table, Judged]]:
+    """The events of batches up to the last, a part at a time: the output under the policy of their batch, the events as
+    they were logged, and judged."""
     for part in parts:
         for under, events in by_period(part, periods, last):
             for few in in_parts(events, under.window):
-                found = judged(few, layout, under, timeline, measures)
-                sums.add(*_counted(found, flat(few.column("batch")), measures))
-    return sums
-
-
-def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
-    """The same for events that are judged already, each with the batch in which it was logged."""
-    sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
-    for found, batch in events:
-        sums.add(*_counted(found, batch, measures))
-    return as_counts(sums, measures)
+                yield under, few, judged(few, layout, under, timeline, wanted)
 
 
 def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
@@ -67,21 +56,6 @@ def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[O
             yield under, found
 
 
-def _counted(
-    found: Judged, batch: pa.Array, measures: Sequence[str]
-) -> tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]]:
-    """The batch and fate for which each row counts, and what it adds to each sum."""
-    leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
-    amounts = {
-        EVENTS: as_count(found.leading),
-        ASSIGNMENTS: as_count(np.ones(len(found), bool)),
-        _LATE: as_count(found.leading & (found.time < found.watermark)),
-        _PARTLY: as_count(found.partly),
-    }
-    amounts |= {name: pc.if_else(leads, in_ledger_digits(found.columns[name]), zero) for name in measures}
-    return {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}, amounts
-
-
 def in_ledger_digits(column: pa.Array) -> pa.Array:
     """The amounts of a measure, as the ledger has them: null is 0. No measure has more digits after the point."""
     numbers = (
@@ -91,46 +65,59 @@ def in_ledger_digits(column: pa.Array) -> pa.Array:
 
 
 class Sums:
-    """Exact sums by place (batch and fate), added up part by part."""
+    """Exact sums by batch and fate: how many events met the fate, and how much of each measure."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-        self.by_place: dict[tuple[int, ...], dict[str, Decimal]] = {}
-
-    def add(self, places: Mapping[str, pa.Array], amounts: Mapping[str, pa.Array]) -> None:
-        """Add some rows: the place of each, and what it adds to each sum."""
-        columns = {**places, **{f"{nth}.": amounts[name] for nth, name in enumerate(self.names)}}
-        sums = [(f"{nth}.", "sum") for nth in range(len(self.names))]
-        found = pa.table(columns).group_by(list(places), use_threads=False).aggregate(sums)
-        for row in found.to_pylist():
-            place = tuple(row[name] for name in places)
-            self._add(place, {name: Decimal(row[f"{nth}._sum"]) for nth, name in enumerate(self.names)})
-
-    def _add(self, place: tuple[int, ...], more: Mapping[str, Decimal]) -> None:
-        known = self.by_place.setdefault(place, dict.fromkeys(self.names, _ZERO))
-        for name in self.names:
-            known[name] = _WIDE.add(known[name], more[name])
+    def __init__(self, measures: Sequence[str]) -> None:
+        self.units = (EVENTS, ASSIGNMENTS, *measures)
+        self.by_place: dict[tuple[int, int], dict[str, Decimal]] = {}
 
     @classmethod
-    def joined(cls, parts: Iterable[Sums]) -> Sums:
+    def of(cls, events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> Sums:
+        """The sums of judged events, with the batch in which each row of the log was logged."""
+        sums = cls(measures)
+        for found, batch in events:
+            sums._count(found, batch)
+        return sums
+
+    def _count(self, found: Judged, batch: pa.Array) -> None:
+        leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
+        amounts = {
+            EVENTS: as_count(found.leading),
+            ASSIGNMENTS: as_count(np.ones(len(found), bool)),
+            _LATE: as_count(found.leading & (found.time < found.watermark)),
+            _PARTLY: as_count(found.partly),
+        }
+        for name in self.units[2:]:
+            amounts[name] = pc.if_else(leads, in_ledger_digits(found.columns[name]), zero)
+        place = {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}
+        numbered = {str(nth): column for nth, column in enumerate(amounts.values())}  # names may be any
+        sums = pa.table({**place, **numbered}).group_by([_BATCH, _FATE], use_threads=False)
+        for row in sums.aggregate([(nth, "sum") for nth in numbered]).to_pylist():
+            more = {name: Decimal(row[f"{nth}_sum"]) for nth, name in enumerate(amounts)}
+            self._add((row[_BATCH], row[_FATE]), more)
+
+    def _add(self, place: tuple[int, int], more: Mapping[str, Decimal]) -> None:
+        known = self.by_place.setdefault(place, dict.fromkeys(more, _ZERO))
+        for name, amount in more.items():
+            known[name] = _WIDE.add(known[name], amount)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Sums], measures: Sequence[str]) -> Sums:
         """The sums of several parts together."""
-        total = cls([])
+        total = cls(measures)
         for part in parts:
-            total.names = part.names
             for place, more in part.by_place.items():
                 total._add(place, more)
         return total
 
-
-def as_counts(sums: Sums, measures: Sequence[str]) -> dict[int, Counts]:
-    """The sums of each batch, as the ledger has them."""
-    fates: dict[int, dict[str, dict[Fate, Decimal]]] = {}
-    notes: dict[int, dict[str, int]] = {}
-    for (batch, code), found in sums.by_place.items():
-        counted = fates.setdefault(batch, {unit: {} for unit in (EVENTS, ASSIGNMENTS, *measures)})
-        for unit, by_fate in counted.items():
-            by_fate[FATES[code]] = found[unit]
-        counts = notes.setdefault(batch, {_LATE: 0, _PARTLY: 0})
-        for name in counts:
-            counts[name] += int(found[name])
-    return {batch: Counts(counted, **notes[batch]) for batch, counted in fates.items()}
+    def counts(self) -> dict[int, Counts]:
+        """The sums of each batch, as the ledger has them."""
+        fates: dict[int, dict[str, dict[Fate, Decimal]]] = {}
+        notes: dict[int, dict[str, int]] = {}
+        for (batch, code), found in self.by_place.items():
+            for unit, by_fate in fates.setdefault(batch, {unit: {} for unit in self.units}).items():
+                by_fate[FATES[code]] = found[unit]
+            counts = notes.setdefault(batch, {_LATE: 0, _PARTLY: 0})
+            for name in counts:
+                counts[name] += int(found[name])
+        return {batch: Counts(counted, **notes[batch]) for batch, counted in fates.items()}

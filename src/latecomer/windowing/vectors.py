@@ -23,7 +23,6 @@ Values: TypeAlias = pa.Array | pa.Scalar
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 """Which rows an expression fails for; None where it fails for none."""
 _Result: TypeAlias = tuple[Values, Mask]
-_Whole: TypeAlias = npt.NDArray[np.int64]
 
 _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
     "=": pc.equal,
@@ -37,7 +36,8 @@ _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
 }
 _WHOLE = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _DOUBLE = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
-_LEAST = np.iinfo(np.int64).min
+_WIDE = pa.decimal256(19, 0)
+"""Holds every number of 64 bits, and computes with them exactly."""
 
 
 class _ByRow(Exception):
@@ -166,13 +166,13 @@ def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[s
 
 def _ordered(numbers: Values) -> Values:
     """These numbers, if none of them is NaN."""
-    if pc.any(pc.is_nan(numbers) if isinstance(numbers, pa.Array) else pa.array([_is_nan(numbers)])).as_py():
+    if _any(pc.is_nan(numbers)):
         raise _ByRow
     return numbers
 
 
-def _is_nan(number: pa.Scalar) -> bool:
-    return number.is_valid and bool(np.isnan(number.as_py()))
+def _any(flags: Values) -> bool:
+    return bool(flags.as_py() if isinstance(flags, pa.Scalar) else pc.any(flags).as_py())
 
 
 def _doubles(numbers: Values) -> Values:
@@ -188,49 +188,21 @@ def _computed(sign: str, kind: str, left: _Result, right: _Result) -> _Result:
         return _DOUBLE[sign](_doubles(left[0]), _doubles(right[0])), failed
     one, other = (each.cast(pa.int64()) for each, _ in (left, right))
     try:
-        result, beyond = _WHOLE[sign](one, other), None
-    except pa.ArrowInvalid:
-        result, beyond = _wrapped(sign, one, other)
+        result = _WHOLE[sign](one, other)
+    except pa.ArrowInvalid:  # a result has more than 64 bits
+        result = _WHOLE[sign](one.cast(_WIDE), other.cast(_WIDE))
     least = -(1 << INTEGER_BITS[kind])
     narrow = pc.or_(pc.less(result, least), pc.greater(result, -least - 1))
     result, misfits = _without(result, narrow)
-    return result, any_of(failed, beyond, misfits)
-
-
-def _wrapped(sign: str, one: Values, other: Values) -> _Result:
-    """A computation in 64 bits. Results that do not fit fail."""
-    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
-        raise _ByRow
-    count = max(len(each) for each in (one, other) if isinstance(each, pa.Array))
-    sides = [pa.repeat(each, count) if isinstance(each, pa.Scalar) else each for each in (one, other)]
-    a, b = (np.asarray(each.fill_null(0)) for each in sides)
-    with np.errstate(over="ignore", divide="ignore"):
-        result, beyond = _of_64_bits(sign, a, b)
-    both_valid = np.asarray(sides[0].is_valid()) & np.asarray(sides[1].is_valid())
-    beyond &= both_valid
-    return pa.array(result, mask=beyond | ~both_valid), beyond
-
-
-def _of_64_bits(sign: str, a: _Whole, b: _Whole) -> tuple[_Whole, npt.NDArray[np.bool_]]:
-    if sign == "+":
-        result = a + b
-        return result, ((a ^ result) & (b ^ result)) < 0
-    if sign == "-":
-        result = a - b
-        return result, ((a ^ b) & (a ^ result)) < 0
-    result = a * b
-    back = result // np.where(a == 0, 1, a)
-    return result, (a != 0) & ((back != b) | ((a == -1) & (b == _LEAST)))
+    return result.cast(pa.int64()), any_of(failed, misfits)
 
 
 def _without(values: Values, which: Values) -> _Result:
     """Values, null where they fail; and where that is."""
+    if not _any(which):
+        return values, None
     if isinstance(values, pa.Scalar):
-        if which.as_py():
-            raise _ByRow
-        return values, None
-    if not pc.any(which).as_py():
-        return values, None
+        raise _ByRow
     failed = np.asarray(pc.fill_null(which, False))
     return pc.if_else(pa.array(failed), pa.scalar(None, values.type), values), failed
 
@@ -238,7 +210,7 @@ def _without(values: Values, which: Values) -> _Result:
 def _divided(left: _Result, right: _Result) -> _Result:
     one, other = _doubles(left[0]), _doubles(right[0])
     zero = pc.equal(other, 0.0)
-    if not (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
+    if not _any(zero):
         return pc.divide(one, other), any_of(left[1], right[1])
     if isinstance(zero, pa.Scalar):
         raise _ByRow

@@ -24,6 +24,7 @@ from latecomer.windowing import aggregates
 from latecomer.windowing.aggregates import exact
 from latecomer.windowing.aggregates.base import Integers
 from latecomer.windowing.aggregates.merging import merge_states
+from latecomer.windowing.judge import Judged
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
@@ -31,17 +32,11 @@ Event = Mapping[str, Any]
 _NAME, _GROUP = "value", "group"
 
 
-class _Given:
+def _judged(columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> Judged:
     """Events with one column, as aggregates take them."""
-
-    def __init__(self, columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> None:
-        self.columns, self.time, self.arrival = columns, time, arrival
-        self.clock = self.watermark = self.start = self.end = np.zeros(len(time), np.int64)
-        self.fate = np.zeros(len(time), np.int8)
-        self.leading = self.partly = np.zeros(len(time), bool)
-
-    def __len__(self) -> int:
-        return len(self.time)
+    zero, never = np.zeros(len(time), np.int64), np.zeros(len(time), bool)
+    fate = np.zeros(len(time), np.int8)
+    return Judged(columns, time, arrival, zero, zero, zero, zero, fate, never, never, zero)
 
 
 def states_of(aggregate: Aggregate, groups: Sequence[Sequence[Event]], kind: str) -> dict[str, pa.Array]:
@@ -54,7 +49,7 @@ def states_of(aggregate: Aggregate, groups: Sequence[Sequence[Event]], kind: str
         POSITION: pa.array([event.get("p") for event in events], pa.int64()),
     }
     times = (np.array([event.get(part) or 0 for event in events], np.int64) for part in ("t", "a"))
-    made = _merged(state, state.init(_Given(columns, *times)), list(map(len, groups)))
+    made = _merged(state, state.init(_judged(columns, *times)), list(map(len, groups)))
     return {part: made[column] for part, column in _parts(state).items()}
 
 

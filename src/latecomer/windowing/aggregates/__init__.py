@@ -7,6 +7,7 @@ which are merged together: in any order and in any number of steps, the result i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from operator import attrgetter
 
 from latecomer.config.outputs import Output
@@ -39,15 +40,13 @@ from latecomer.windowing.aggregates.base import Columns, Events, Flags, Groups, 
 from latecomer.windowing.aggregates.counts import (
     Count,
     Earliest,
-    Flagged,
-    Having,
     OfThisBatch,
-    WithFate,
     behind,
     every_row,
+    flagged,
+    having,
     no_row,
-    once,
-    partly,
+    with_fate,
 )
 from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
 from latecomer.windowing.aggregates.moments import (
@@ -84,21 +83,23 @@ __all__ = [
 
 SAFE_DIGITS = 28
 """The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""
-_ON_TIME, _LATE = (WithFate(CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
+_ONCE = attrgetter("leading")
+"""Each event once, however many windows it is in."""
+_ON_TIME, _LATE = (partial(with_fate, CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
 
 
 def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[State]:
     """The states of an output: what the ledger and the triggers count, then its aggregates."""
     window = layout.output.window
-    found: list[State] = [Count(EVENTS, every_row), OfThisBatch(Count(new_column(EVENTS), once))]
+    found: list[State] = [Count(EVENTS, every_row), OfThisBatch(Count(new_column(EVENTS), _ONCE))]
     for measure, kind in measures.items():
         name = measure_column(measure)
         found.append(_amounts(name, Amount(measure), kind, layout))
-        found.append(OfThisBatch(_amounts(new_column(name), Amount(measure, once), kind, layout)))
+        found.append(OfThisBatch(_amounts(new_column(name), Amount(measure, _ONCE), kind, layout)))
     found.append(OfThisBatch(Count(NEW_BEHIND, behind)))
     if window.overlaps:
         found.append(OfThisBatch(Count(NEW_ASSIGNMENTS, every_row)))
-        found.append(OfThisBatch(Count(NEW_PARTLY, partly)))
+        found.append(OfThisBatch(Count(NEW_PARTLY, attrgetter("partly"))))
     if window.merges or layout.output.trigger.early is not None:
         found += [Count(HELD, every_row), Count(SINCE, every_row)]
     found += _of_trigger(layout.output)
@@ -119,15 +120,15 @@ def _of_trigger(output: Output) -> list[State]:
     all events of the window."""
     if not output.fires_within:
         return []
-    whens = {sql: Flagged(when_column(sql)) for sql in output.trigger.whens}
+    whens = {sql: partial(flagged, when_column(sql)) for sql in output.trigger.whens}
     found: list[State] = [Earliest(SINCE_CLOCK, attrgetter("clock"))]
-    found += [Count(since_when_column(sql), flagged) for sql, flagged in whens.items()]
+    found += [Count(since_when_column(sql), holds) for sql, holds in whens.items()]
     leaves = output.trigger.early.leaves if output.trigger.early else ()
     by_mark = any(isinstance(leaf, Every) and leaf.clock == "event" for leaf in leaves)
     ends = isinstance(output.trigger.early, Until)
     found += [Earliest(SINCE_MARK, attrgetter("watermark"))] if by_mark else []
     if ends:
-        found += [Count(when_column(sql), flagged) for sql, flagged in whens.items()]
+        found += [Count(when_column(sql), holds) for sql, holds in whens.items()]
         found.append(Earliest(FIRST_CLOCK, attrgetter("clock")))
         found += [Earliest(FIRST_MARK, attrgetter("watermark"))] if by_mark else []
         found += [Count(EARLY_IS_OVER, no_row)] if output.window.merges else []
@@ -159,7 +160,7 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
         return Count(name, every_row)
     match function:
         case "count":
-            return Count(name, Having(column))
+            return Count(name, partial(having, column))
         case "sum":
             return _sum(name, column, kind, value)
         case "min" | "max":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,39 +15,14 @@ import pyarrow.compute as pc
 
 from latecomer.model.arrays import flat
 from latecomer.store.columns import state_column
+from latecomer.store.layout import arrow_type
+from latecomer.windowing.judge import Judged
 
 Columns: TypeAlias = dict[str, pa.Array]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[np.int64]
-
-
-class Events(Protocol):
-    """Judged events: a row for each event and window."""
-
-    @property
-    def columns(self) -> Mapping[str, pa.Array]:
-        """The source's columns; ORIGIN and POSITION too, where a state goes by the order of events."""
-
-    @property
-    def time(self) -> Integers: ...
-    @property
-    def arrival(self) -> Integers: ...
-    @property
-    def clock(self) -> Integers: ...
-    @property
-    def watermark(self) -> Integers: ...
-    @property
-    def start(self) -> Integers: ...
-    @property
-    def end(self) -> Integers: ...
-    @property
-    def fate(self) -> npt.NDArray[np.int8]: ...
-    @property
-    def leading(self) -> Flags: ...
-    @property
-    def partly(self) -> Flags: ...
-    def __len__(self) -> int: ...
+Events: TypeAlias = Judged
 
 
 @dataclass(frozen=True)
@@ -128,6 +103,31 @@ class OwnValue(State):
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         return {self.name: merged[self.name]}
+
+
+class Gathered(State):
+    """A state of many values: an event brings a single one, a stored state several."""
+
+    needs_groups = True
+    folds: Mapping[str, str] = {}
+
+    def __init__(self, name: str, single: str, held: pa.DataType, several: str, stored: str) -> None:
+        """`single` is the input of single values, of the type `held`; `several` the column of states, of the type
+        `stored`."""
+        self.name, self.single, self.held, self.several = name, single, held, several
+        self.columns, self.held_several = {several: stored}, arrow_type(stored)
+        self.kinds = {single: held, several: self.held_several}
+
+    def of_events(self, events: Events) -> pa.Array:
+        """The value that each event brings; null where it brings none."""
+        raise NotImplementedError
+
+    def init(self, events: Events) -> Columns:
+        return {self.single: self.of_events(events), self.several: pa.nulls(len(events), self.held_several)}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        none = pa.nulls(panes.num_rows, self.held)
+        return {self.single: none, self.several: column_of(panes, self.several, self.held_several)}
 
 
 def zeros(rows: int, kind: pa.DataType) -> pa.Array:

@@ -9,7 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
-from latecomer.windowing.aggregates.base import Columns, Events, Flags, Integers, OwnValue, State, as_count
+from latecomer.windowing.aggregates.base import (
+    Columns,
+    Events,
+    Flags,
+    Integers,
+    OwnValue,
+    State,
+    as_count,
+    valid,
+)
 
 
 class Count(OwnValue):
@@ -54,19 +63,25 @@ def no_row(events: Events) -> Flags:
     return np.zeros(len(events), bool)
 
 
-def once(events: Events) -> Flags:
-    """Each event once."""
-    return events.leading
-
-
 def behind(events: Events) -> Flags:
     """Each event that came behind the watermark, once."""
     return events.leading & (events.time < events.watermark)
 
 
-def partly(events: Events) -> Flags:
-    """Each event whose windows give it different fates."""
-    return events.partly
+def flagged(column: str, events: Events) -> Flags:
+    """Each event for which a column is true."""
+    return np.asarray(events.columns[column])
+
+
+def having(column: str, events: Events) -> Flags:
+    """Each event that has a value in a column."""
+    return valid(events.columns[column])
+
+
+def with_fate(code: int, events: Events) -> Flags:
+    """Each event with a fate."""
+    found: Flags = events.fate == code
+    return found
 
 
 class Earliest(OwnValue):
@@ -78,34 +93,3 @@ class Earliest(OwnValue):
 
     def init(self, events: Events) -> Columns:
         return {self.name: pa.array(self.of(events))}
-
-
-class Flagged:
-    """Each event for which a column is true."""
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-
-    def __call__(self, events: Events) -> Flags:
-        return np.asarray(events.columns[self.column])
-
-
-class Having:
-    """Each event that has a value in a column."""
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-
-    def __call__(self, events: Events) -> Flags:
-        return np.asarray(events.columns[self.column].is_valid())
-
-
-class WithFate:
-    """Each event with a fate."""
-
-    def __init__(self, code: int) -> None:
-        self.code = code
-
-    def __call__(self, events: Events) -> Flags:
-        found: Flags = events.fate == self.code
-        return found

@@ -7,6 +7,7 @@ with the number of different values. An ordered state holds only as many events 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from latecomer.store.state_types import event_type, held_type, tally_type
 from latecomer.windowing.aggregates.base import (
     Columns,
     Events,
+    Gathered,
     Groups,
     Integers,
     State,
@@ -33,13 +35,9 @@ from latecomer.windowing.aggregates.base import (
     part,
     valid,
 )
-from latecomer.windowing.aggregates.exact import Wholes, add_limbs, limbs
+from latecomer.windowing.aggregates.exact import as_type, wholes
 
 _GROUP, _VALUE, _COUNT = "group", "v", "n"
-
-
-def _as_held(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
 
 
 def _offsets(group: Integers, count: int) -> Integers:
@@ -69,31 +67,20 @@ def _texts(group: Integers, count: int, values: list[Any]) -> pa.Array:
 # Tallies
 
 
-class Tally(State):
+class Tally(Gathered):
     """How often each value came. Each function computes its own value from that."""
 
-    needs_groups = True
-
     def __init__(self, name: str, column: str, kind: str) -> None:
-        self.name, self.column, self.kind = name, column, kind
-        self.tally, self.single = state_column(name, "tally"), part(name, "single")
-        self.held, self.list = arrow_type(held_type(kind)), arrow_type(tally_type(kind))
-        self.columns = {self.tally: tally_type(kind)}
-        self.folds = {}
-        self.kinds = {self.single: self.held, self.tally: self.list}
+        self.column, self.kind = column, kind
+        held = arrow_type(held_type(kind))
+        super().__init__(name, part(name, "single"), held, state_column(name, "tally"), tally_type(kind))
 
-    def init(self, events: Events) -> Columns:
-        values = _as_held(events.columns[self.column], self.held)
-        if pa.types.is_floating(self.held):
-            values = one_zero(values)
-        return {self.single: values, self.tally: pa.nulls(len(values), self.list)}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        none = pa.nulls(panes.num_rows, self.held)
-        return {self.single: none, self.tally: column_of(panes, self.tally, self.list)}
+    def of_events(self, events: Events) -> pa.Array:
+        values = events.columns[self.column].cast(self.held)
+        return one_zero(values) if pa.types.is_floating(self.held) else values
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
-        single, tally = inputs[self.single], inputs[self.tally]
+        single, tally = inputs[self.single], inputs[self.several]
         alone = valid(single)
         lengths = np.asarray(pc.fill_null(pc.list_value_length(tally), 0))
         inside = tally.flatten()
@@ -113,12 +100,12 @@ class Tally(State):
         counted = counted.rename_columns([_GROUP, _VALUE, _COUNT])
         counted = counted.take(pc.sort_indices(counted, [(_GROUP, "ascending"), (_VALUE, "ascending")]))
         group, value, count = (flat(column) for column in counted.columns)
-        pairs = pa.StructArray.from_arrays([value, count], fields=list(self.list.value_type))
-        return {self.tally: _lists(self.list, np.asarray(group), groups.count, pairs)}
+        pairs = pa.StructArray.from_arrays([value, count], fields=list(self.held_several.value_type))
+        return {self.several: _lists(self.held_several, np.asarray(group), groups.count, pairs)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        tally = merged[self.tally]
-        return {self.tally: tally, self.name: self.of_tally(tally)}
+        tally = merged[self.several]
+        return {self.several: tally, self.name: self.of_tally(tally)}
 
     def of_tally(self, tally: pa.Array) -> pa.Array:
         """The value of sorted tallies, none of which is null."""
@@ -149,8 +136,9 @@ class Median(Tally):
         )
         if pa.types.is_floating(self.held):
             return pc.divide(pc.add(low, high), 2.0)
-        five_times = Wholes.of(add_limbs(limbs(low, 4), limbs(high, 4), 5))
-        return five_times.as_type(arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
+        both = pc.add(*(wholes(each, pa.decimal256(38, 0)) for each in (low, high)))
+        five_times = pc.multiply(both, pa.scalar(Decimal(5), pa.decimal256(1, 0)))
+        return as_type(five_times, arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
 
 
 class TopK(Tally):
@@ -182,13 +170,12 @@ class Ordered(State):
     in_order = True
 
     def __init__(self, name: str, column: str, kind: str) -> None:
-        self.name, self.column, self.kind = name, column, kind
-        self.event = state_column(name, "event")
-        self.struct = arrow_type(event_type(kind))
+        self.name, self.column = name, column
+        self.event, self.struct = state_column(name, "event"), arrow_type(event_type(kind))
         self.folds = {}
 
     def of_events(self, events: Events) -> pa.Array:
-        values = _as_held(events.columns[self.column], self.struct.field("v").type)
+        values = events.columns[self.column].cast(self.struct.field("v").type)
         place = [
             pa.array(events.time),
             pa.array(events.arrival),
@@ -242,26 +229,17 @@ class EndEvent(Ordered):
         return {self.event: event, self.name: pc.struct_field(event, "v").cast(self.published)}
 
 
-class Collect(Ordered):
+class Collect(Ordered, Gathered):
     """The first so many events that have a value."""
 
     def __init__(self, name: str, column: str, kind: str, most: int) -> None:
-        super().__init__(name, column, kind)
-        self.most, self.events = most, state_column(name, "events")
+        Ordered.__init__(self, name, column, kind)
         stored = f"array<{event_type(kind)}>"
-        self.list = arrow_type(stored)
-        self.columns = {self.events: stored}
-        self.kinds = {self.event: self.struct, self.events: self.list}
-
-    def init(self, events: Events) -> Columns:
-        return {self.event: self.of_events(events), self.events: pa.nulls(len(events), self.list)}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        none = pa.nulls(panes.num_rows, self.struct)
-        return {self.event: none, self.events: column_of(panes, self.events, self.list)}
+        Gathered.__init__(self, name, self.event, self.struct, state_column(name, "events"), stored)
+        self.most = most
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
-        event, events = inputs[self.event], inputs[self.events]
+        event, events = inputs[self.event], inputs[self.several]
         alone = valid(event)
         lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0))
         every = pa.concat_arrays([event.filter(pa.array(alone)), events.flatten()])
@@ -269,11 +247,11 @@ class Collect(Ordered):
         order = self.sorted(group, every)
         order = order[_first_of_each(group[order], self.most)]
         kept = every.take(pa.array(order))
-        return {self.events: _lists(self.list, group[order], groups.count, kept)}
+        return {self.several: _lists(self.held_several, group[order], groups.count, kept)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        events = merged[self.events]
+        events = merged[self.several]
         lengths = np.asarray(pc.list_value_length(events))
         group = np.repeat(np.arange(len(events), dtype=np.int64), lengths)
         values = pc.struct_field(events.flatten(), "v").to_pylist()
-        return {self.events: events, self.name: _texts(group, len(events), values)}
+        return {self.several: events, self.name: _texts(group, len(events), values)}

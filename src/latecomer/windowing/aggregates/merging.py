@@ -21,33 +21,25 @@ class Merged:
     place: pa.Table
     """The columns by which rows were grouped."""
     inputs: Mapping[str, pa.Array]
-    """The merged inputs."""
-    groups: Groups | None
-    """Which rows are in which group; None if nothing needs that."""
 
 
 def merge_states(
-    states: Sequence[State],
-    inputs: pa.Table,
-    by: Sequence[str],
-    more: Mapping[str, str] | None = None,
-    numbered: bool = False,
+    states: Sequence[State], inputs: pa.Table, by: Sequence[str], more: Mapping[str, str] | None = None
 ) -> Merged:
-    """Merge rows that are equal in the columns `by`; `more` are other columns for Arrow to fold. The result has
-    `groups` where a state needs them, or with `numbered`."""
+    """Merge rows that are equal in the columns `by`; `more` are other columns for Arrow to fold."""
     folds = {name: fold for state in states for name, fold in state.folds.items()} | dict(more or {})
     aggregations = list(folds.items())
     grouping = [state for state in states if state.needs_groups]
-    if grouping or numbered:
+    if grouping:
         inputs = inputs.append_column(_ROW, pa.array(np.arange(inputs.num_rows)))
         aggregations.append((_ROW, "list"))
     found = inputs.group_by(list(by), use_threads=False).aggregate(aggregations)
     merged: Columns = {name: flat(found.column(f"{name}_{fold}")) for name, fold in folds.items()}
-    groups = _groups(flat(found.column(f"{_ROW}_list"))) if grouping or numbered else None
-    for state in grouping:
-        assert groups is not None  # noqa: S101
-        merged |= state.merge({name: column_of(inputs, name) for name in state.kinds}, groups)
-    return Merged(found.select(list(by)), merged, groups)
+    if grouping:
+        groups = _groups(flat(found.column(f"{_ROW}_list")))
+        for state in grouping:
+            merged |= state.merge({name: column_of(inputs, name) for name in state.kinds}, groups)
+    return Merged(found.select(list(by)), merged)
 
 
 def _groups(lists: pa.Array) -> Groups:

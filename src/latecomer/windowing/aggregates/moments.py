@@ -29,42 +29,43 @@ from latecomer.windowing.aggregates.base import (
     valid,
 )
 from latecomer.windowing.aggregates.exact import (
-    Wholes,
+    LONG,
+    as_type,
     decimals,
-    limb_count,
-    limb_names,
-    limbs,
+    doubles,
+    fits_decimal,
+    integers,
     quotient,
-    squared_limbs,
+    squares,
+    sum_type,
+    wholes,
 )
 
 
 class LosableSum:
     """An exact sum. Once it has more than 38 digits, it is null and stays null."""
 
-    def __init__(self, name: str, kind: str, limb_count: int) -> None:
+    def __init__(self, name: str, kind: str, added_as: pa.DataType) -> None:
         self.name, self.held = name, arrow_type(kind)
-        self.limbs, self.lost = limb_names(name, limb_count), part(name, "lost")
-        self.folds = {**dict.fromkeys(self.limbs, "sum"), self.lost: "any"}
-        self.kinds = {**dict.fromkeys(self.limbs, pa.int64()), self.lost: pa.bool_()}
+        self.whole, self.lost = part(name, "whole"), part(name, "lost")
+        self.folds = {self.whole: "sum", self.lost: "any"}
+        self.kinds = {self.whole: added_as, self.lost: pa.bool_()}
 
-    def of_numbers(self, column: pa.Array) -> Columns:
-        return self.of_limbs(limbs(column, len(self.limbs)), np.zeros(len(column), bool))
+    def of(self, column: pa.Array) -> Columns:
+        return self.of_wholes(wholes(column), np.zeros(len(column), bool))
 
-    def of_limbs(self, cut: list[pa.Array], lost: Flags) -> Columns:
-        known = (pc.fill_null(each, 0) for each in cut)
-        return {**dict(zip(self.limbs, known, strict=True)), self.lost: pa.array(lost)}
+    def of_wholes(self, numbers: pa.Array, lost: Flags) -> Columns:
+        return {self.whole: pc.fill_null(numbers.cast(self.kinds[self.whole]), 0), self.lost: pa.array(lost)}
 
     def stored(self, panes: pa.Table, unless: Flags) -> Columns:
         """From stored sums. A null is a lost sum, `unless` there was no value."""
         column = column_of(panes, self.name)
-        return self.of_limbs(limbs(column, len(self.limbs)), ~valid(column) & ~unless)
+        return self.of_wholes(wholes(column), ~valid(column) & ~unless)
 
-    def of(self, merged: Mapping[str, pa.Array]) -> tuple[Wholes, Flags]:
-        """The sums, and where none of their terms is lost. A sum of more than 38 digits is exact here, but cannot be
-        stored."""
-        total = Wholes.of_merged(merged, self.limbs)
-        return total, total.valid & ~np.asarray(pc.fill_null(merged[self.lost], False))
+    def known(self, merged: Mapping[str, pa.Array]) -> Flags:
+        """Where no term is lost. A sum of more than 38 digits is exact here, but cannot be stored."""
+        lost: Flags = np.asarray(pc.fill_null(merged[self.lost], False))
+        return valid(merged[self.whole]) & ~lost
 
 
 class Average(State):
@@ -74,7 +75,7 @@ class Average(State):
         self.name, self.column = name, column
         self.count = state_column(name, "count")
         held = f"decimal(38,{types.scale_of(kind)})"
-        self.sum = LosableSum(state_column(name, "sum"), held, limb_count(kind))
+        self.sum = LosableSum(state_column(name, "sum"), held, sum_type(kind))
         self.columns = {self.sum.name: held, self.count: "bigint"}
         self.folds = {**self.sum.folds, self.count: "sum"}
         self.kinds = {**self.sum.kinds, self.count: pa.int64()}
@@ -82,7 +83,7 @@ class Average(State):
 
     def init(self, events: Events) -> Columns:
         numbers = events.columns[self.column]
-        return {**self.sum.of_numbers(numbers), self.count: as_count(valid(numbers))}
+        return {**self.sum.of(numbers), self.count: as_count(valid(numbers))}
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
         counted = column_of(panes, self.count)
@@ -91,14 +92,14 @@ class Average(State):
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         counted = merged[self.count]
         some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
-        total, known = self.sum.of(merged)
-        usable = known & some & total.is_decimal
-        held = total.as_type(self.sum.held, usable)
+        total = merged[self.sum.whole]
+        usable = self.sum.known(merged) & some & fits_decimal(total)
+        held = as_type(total, self.sum.held, usable)
         return {self.sum.name: held, self.count: counted, self.name: self.ratio(total, counted, usable)}
 
-    def ratio(self, total: Wholes, counted: pa.Array, where: Flags) -> pa.Array:
+    def ratio(self, total: pa.Array, counted: pa.Array, where: Flags) -> pa.Array:
         some = as_doubles(pc.if_else(pa.array(where), counted, 1))
-        return only(pc.divide(total.doubles(), some), where)
+        return only(pc.divide(doubles(total), some), where)
 
 
 class DecimalAverage(Average):
@@ -108,23 +109,14 @@ class DecimalAverage(Average):
         super().__init__(name, column, kind)
         self.scale, self.published = types.scale_of(kind), arrow_type(value)
 
-    def ratio(self, total: Wholes, counted: pa.Array, where: Flags) -> pa.Array:
+    def ratio(self, total: pa.Array, counted: pa.Array, where: Flags) -> pa.Array:
         wanted = self.published.scale
-        rows = zip(total.numbers(), counted.to_pylist(), where.tolist(), strict=True)
+        rows = zip(integers(total), counted.to_pylist(), where.tolist(), strict=True)
         found = [
             quotient(number, count, self.scale, wanted) if known and number is not None else None
             for number, count, known in rows
         ]
-        return _of_wholes(found, self.published)
-
-
-def _of_wholes(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
-    """Decimals from their digits without the point."""
-    word, half = (1 << 64) - 1, 1 << 63
-    given = [each or 0 for each in numbers]
-    low = np.array([((each & word) ^ half) - half for each in given], np.int64)
-    high = np.array([each >> 64 for each in given], np.int64)
-    return decimals(low, high, np.array([each is not None for each in numbers], bool), kind)
+        return decimals(found, self.published)
 
 
 class FloatAverage(State):
@@ -176,10 +168,10 @@ class ExactMoment(State):
         self.name, self.column, self.function = name, column, function
         self.scale = types.scale_of(kind)
         parts = ("count", "sum", "squares", "rough_sum", "rough_squares")
-        self.count, total, squares, *rough = (state_column(name, part) for part in parts)
+        self.count, total, powers, *rough = (state_column(name, part) for part in parts)
         self.rough = rough
-        self.sum, self.squares = LosableSum(total, WHOLE, 4), LosableSum(squares, WHOLE, 4)
-        self.columns = {self.count: "bigint", total: WHOLE, squares: WHOLE, **dict.fromkeys(rough, "double")}
+        self.sum, self.squares = LosableSum(total, WHOLE, sum_type(kind)), LosableSum(powers, WHOLE, LONG)
+        self.columns = {self.count: "bigint", total: WHOLE, powers: WHOLE, **dict.fromkeys(rough, "double")}
         plain = dict.fromkeys((self.count, *rough), "sum")
         self.folds = {**plain, **self.sum.folds, **self.squares.folds}
         self.kinds = {
@@ -195,8 +187,8 @@ class ExactMoment(State):
         rough = as_doubles(numbers)
         return {
             self.count: as_count(valid(numbers)),
-            **self.sum.of_numbers(numbers),
-            **self.squares.of_limbs(*squared_limbs(numbers)),
+            **self.sum.of(numbers),
+            **self.squares.of_wholes(*squares(numbers)),
             **dict(zip(self.rough, (rough, pc.multiply(rough, rough)), strict=True)),
         }
 
@@ -209,25 +201,26 @@ class ExactMoment(State):
         }
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        (total, total_known), (squares, squares_known) = self.sum.of(merged), self.squares.of(merged)
+        total, powers = merged[self.sum.whole], merged[self.squares.whole]
+        total_known, powers_known = self.sum.known(merged), self.squares.known(merged)
         counted = np.asarray(pc.fill_null(merged[self.count], 0))
         rough_sum, rough_squares = (np.asarray(pc.fill_null(merged[name], 0.0)) for name in self.rough)
         less = _less(self.function)
         known = counted > less
         with np.errstate(over="ignore", invalid="ignore"):
             spread = counted.astype(np.float64) * rough_squares - rough_sum * rough_sum
-        exact = (known & total_known & squares_known).nonzero()[0]
-        sums, powers = total.numbers(), squares.numbers()
+        exact = (known & total_known & powers_known).nonzero()[0]
+        sums, squared = integers(total), integers(powers)
         for row in exact.tolist():
-            whole = int(counted[row]) * (powers[row] or 0) - (sums[row] or 0) ** 2
+            whole = int(counted[row]) * (squared[row] or 0) - (sums[row] or 0) ** 2
             spread[row] = float(whole) / 10.0 ** (2 * self.scale)
         spread = np.where(spread < 0, 0.0, spread)
         size = counted.astype(np.float64)
         variance = spread / np.where(known, size * (size - less), 1.0)
         return {
             **{name: merged[name] for name in (self.count, *self.rough)},
-            self.sum.name: total.as_type(self.sum.held, total_known),
-            self.squares.name: squares.as_type(self.squares.held, squares_known),
+            self.sum.name: as_type(total, self.sum.held, total_known),
+            self.squares.name: as_type(powers, self.squares.held, powers_known),
             self.name: _finished(variance, known, self.function),
         }
 

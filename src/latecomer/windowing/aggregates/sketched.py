@@ -12,37 +12,21 @@ import pyarrow.compute as pc
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.store.columns import state_column
-from latecomer.windowing.aggregates.base import Columns, Events, Groups, State, column_of, part, valid
+from latecomer.windowing.aggregates.base import Columns, Events, Gathered, Groups, part, valid
 
 _GROUP, _VALUE = "group", "v"
 
 
-class Sketched(State):
+class Sketched(Gathered):
     """Merges the values and sketches of a group into one sketch, which gives the estimate."""
 
-    needs_groups = True
-
     def __init__(self, name: str, column: str, kind: str, held: pa.DataType) -> None:
-        self.name, self.column, self.kind, self.held = name, column, kind, held
-        self.sketch, self.single = state_column(name, "sketch"), part(name, "single")
-        self.columns = {self.sketch: "binary"}
-        self.folds = {}
-        self.kinds = {self.single: held, self.sketch: pa.binary()}
-
-    def init(self, events: Events) -> Columns:
-        values = self.as_counted(events.columns[self.column])
-        return {self.single: values, self.sketch: pa.nulls(len(values), pa.binary())}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        none = pa.nulls(panes.num_rows, self.held)
-        return {self.single: none, self.sketch: column_of(panes, self.sketch)}
-
-    def as_counted(self, column: pa.Array) -> pa.Array:
-        raise NotImplementedError
+        self.column, self.kind = column, kind
+        super().__init__(name, part(name, "single"), held, state_column(name, "sketch"), "binary")
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
         sketches: list[list[bytes]] = [[] for _ in range(groups.count)]
-        stored = inputs[self.sketch]
+        stored = inputs[self.several]
         rows = valid(stored).nonzero()[0]
         for group, sketch in zip(groups.of_row[rows].tolist(), stored.drop_null().to_pylist(), strict=True):
             sketches[group].append(sketch)
@@ -50,7 +34,7 @@ class Sketched(State):
         for group, single in enumerate(self._values(inputs[self.single], groups)):
             sketch, values[group] = self.merged(single, sketches[group])
             merged.append(sketch)
-        return {self.sketch: pa.array(merged, pa.binary()), self.name: pa.array(values, self.published)}
+        return {self.several: pa.array(merged, pa.binary()), self.name: pa.array(values, self.published)}
 
     @property
     def published(self) -> pa.DataType:
@@ -77,7 +61,7 @@ class Sketched(State):
         raise NotImplementedError
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        return {name: merged[name] for name in (self.sketch, self.name)}
+        return {name: merged[name] for name in (self.several, self.name)}
 
 
 class ApproxCountDistinct(Sketched):
@@ -89,9 +73,10 @@ class ApproxCountDistinct(Sketched):
         held = pa.int64() if kind in types.INTEGERS else pa.binary() if kind == "binary" else pa.string()
         super().__init__(name, column, kind, held)
 
-    def as_counted(self, column: pa.Array) -> pa.Array:
+    def of_events(self, events: Events) -> pa.Array:
         from latecomer.store.sketches import counted  # its library is loaded only where it is needed
 
+        column = events.columns[self.column]
         if column.type == self.held or self.kind in types.INTEGERS:
             return column.cast(self.held)
         if self.kind in types.FLOATS:  # 0.0 and -0.0 have different texts
@@ -125,8 +110,8 @@ class ApproxPercentile(Sketched):
     def published(self) -> pa.DataType:
         return self.held
 
-    def as_counted(self, column: pa.Array) -> pa.Array:
-        return column.cast(self.held, safe=False)
+    def of_events(self, events: Events) -> pa.Array:
+        return events.columns[self.column].cast(self.held, safe=False)
 
     def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
         from latecomer.store.sketches import merged_percentile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
@@ -23,11 +23,20 @@ from latecomer.windowing.aggregates.base import (
     as_doubles,
     column_of,
     float_ranks,
+    only,
     part,
     ranked_floats,
     valid,
 )
-from latecomer.windowing.aggregates.exact import Wholes, limb_count, limb_names, limbs, limbs_of, unscaled
+from latecomer.windowing.aggregates.exact import (
+    as_type,
+    decimals,
+    fits_64_bits,
+    fits_decimal,
+    integers,
+    sum_type,
+    wholes,
+)
 
 
 class SumOverflow(OverflowError):
@@ -69,6 +78,8 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
 
 
 Term: TypeAlias = Column | Amount
+_HALF = pa.decimal256(types.MOST_DIGITS, 0)
+_LOW = pa.scalar(Decimal(10**LOW_DIGITS), pa.decimal256(LOW_DIGITS + 1, 0))
 
 
 class ExactSum(State):
@@ -78,25 +89,21 @@ class ExactSum(State):
         """`of` is the type of the numbers, `kind` that of the sum. The sum of no numbers is 0 if `zero`, else null."""
         self.name, self.term, self.kind, self.held = name, term, kind, arrow_type(kind)
         self.columns = {name: kind} if name.startswith(PRIVATE) else {}
-        self.limbs = limb_names(name, limb_count(of))
-        self.folds = dict.fromkeys(self.limbs, "sum")
-        self.kinds = dict.fromkeys(self.limbs, pa.int64())
-        self.counts = self.limbs if zero else ()
+        self.whole, self.added_as = part(name, "whole"), sum_type(of)
+        self.folds, self.kinds = {self.whole: "sum"}, {self.whole: self.added_as}
+        self.counts = (self.whole,) if zero else ()
 
     def init(self, events: Events) -> Columns:
-        return self._cut(self.term(events))
+        return {self.whole: wholes(self.term(events), self.added_as)}
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return self._cut(column_of(panes, self.name))
-
-    def _cut(self, column: pa.Array) -> Columns:
-        return dict(zip(self.limbs, limbs(column, len(self.limbs)), strict=True))
+        return {self.whole: wholes(column_of(panes, self.name), self.added_as)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        total = Wholes.of_merged(merged, self.limbs)
-        if not np.all(total.is_decimal):
+        total = merged[self.whole]
+        if not np.all(fits_decimal(total)):
             raise SumOverflow(self.name, self.term.name)
-        return {self.name: total.as_type(self.held)}
+        return {self.name: as_type(total, self.held)}
 
 
 class NarrowSum(ExactSum):
@@ -110,12 +117,12 @@ class NarrowSum(ExactSum):
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
         beyond = column_of(panes, self.beyond)
-        return self._cut(pc.coalesce(beyond, column_of(panes, self.name).cast(beyond.type)))
+        return {self.whole: pc.coalesce(beyond, column_of(panes, self.name).cast(beyond.type))}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        total = Wholes.of_merged(merged, self.limbs)
-        beyond = total.as_type(arrow_type(WHOLE), ~total.is_short)
-        return {self.name: total.as_type(self.held), self.beyond: beyond}
+        total = merged[self.whole]
+        beyond = as_type(total, arrow_type(WHOLE), ~fits_64_bits(total))
+        return {self.name: as_type(total, self.held), self.beyond: beyond}
 
 
 class LongSum(ExactSum):
@@ -127,43 +134,31 @@ class LongSum(ExactSum):
         self.columns = {self.high: WHOLE, self.low: kind}
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        high, low = column_of(panes, self.high), column_of(panes, self.low)
         short = super().stored(panes, fresh)
+        high, low = (wholes(column_of(panes, name), _HALF) for name in (self.high, self.low))
         if high.null_count == len(high):
             return short
-        both = zip(unscaled(high), unscaled(low), strict=True)
-        numbers = [None if top is None else top * 10**LOW_DIGITS + (rest or 0) for top, rest in both]
-        long = limbs_of(numbers)
-        return {name: pc.coalesce(beyond, short[name]) for name, beyond in zip(self.limbs, long, strict=True)}
+        long = pc.add(pc.multiply(high, _LOW), pc.fill_null(low, 0)).cast(self.added_as)
+        return {self.whole: pc.coalesce(long, short[self.whole])}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        total = Wholes.of_merged(merged, self.limbs)
+        total = merged[self.whole]
         made = {
-            self.name: total.as_type(self.held),
-            self.high: pa.nulls(len(total.low), arrow_type(WHOLE)),
-            self.low: pa.nulls(len(total.low), self.held),
+            self.name: as_type(total, self.held),
+            self.high: pa.nulls(len(total), arrow_type(WHOLE)),
+            self.low: pa.nulls(len(total), self.held),
         }
-        outgrown = total.valid & ~total.is_decimal
-        if outgrown.any():
-            halves = [
-                _halves(number) if too_long and number is not None else (None, None)
-                for number, too_long in zip(total.numbers(), outgrown.tolist(), strict=True)
-            ]
-            made[self.high] = _decimals([high for high, _ in halves], arrow_type(WHOLE))
-            made[self.low] = _decimals([low for _, low in halves], self.held)
+        outgrown = only(total, ~fits_decimal(total))
+        if outgrown.null_count < len(outgrown):
+            halves = [(None, None) if each is None else _halves(each) for each in integers(outgrown)]
+            made[self.high] = decimals([high for high, _ in halves], arrow_type(WHOLE))
+            made[self.low] = decimals([low for _, low in halves], self.held)
         return made
 
 
 def _halves(number: int) -> tuple[int, int]:
     high, low = divmod(abs(number), 10**LOW_DIGITS)
     return (high, low) if number >= 0 else (-high, -low)
-
-
-def _decimals(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
-    with localcontext(prec=2 * types.MOST_DIGITS):
-        return pa.array(
-            [None if each is None else Decimal(each).scaleb(-kind.scale) for each in numbers], kind
-        )
 
 
 class FloatSum(OwnValue):

@@ -22,7 +22,7 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.windowing.firing.clocks import Clocks, settled_at, settled_by
 from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, taken_back, timing_and_op
-from latecomer.windowing.merge import replaced
+from latecomer.windowing.merge import with_columns
 
 if TYPE_CHECKING:
     from latecomer.log.timeline.keeper import Section
@@ -92,21 +92,14 @@ def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, c
 
 def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
     """The panes that stand, published for the last time; with `discarding`, without values."""
-    count, rows = held.num_rows, held
-    if firing.output.accumulation is Accumulation.DISCARDING:
-        rows = firing.merger.emptied(rows)
-    for name in firing.merger.new_columns:
-        rows = replaced(rows, name, 0)
+    count, discards = held.num_rows, firing.output.accumulation is Accumulation.DISCARDING
+    rows = firing.merger.uncounted(firing.merger.emptied(held) if discards else held)
     changed = {
         "sequence": pc.add(flat(held.column("sequence")), 1),
         **timing_and_op(Timing.CLOSING, Op.INSERT, count),
-        "is_last": pa.repeat(pa.scalar(True), count),
+        "is_last": np.ones(count, bool),
         "batch": constant(clocks.batch, count),
         "fired_at": constant(None if clocks.arrival == BEGIN_OF_TIME else clocks.arrival, count),
         "watermark": constant(clocks.now, count),
     }
-    columns = [
-        changed[field.name].cast(field.type) if field.name in changed else rows.column(field.name)
-        for field in held.schema
-    ]
-    return pa.table(columns, schema=held.schema)
+    return with_columns(rows, changed)

@@ -25,7 +25,7 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of, timing_and_op
+from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of
 from latecomer.windowing.merge import Merger, replaced
 
 if TYPE_CHECKING:
@@ -90,17 +90,13 @@ class KnownKeys:
         if latest is not None:
             newest = max(to_micros(latest), BEGIN_OF_TIME if newest is None else newest)
         both = pa.concat_tables([self.table, held.select(self.table.column_names)])
-        first = both.group_by(keys).aggregate([(_FIRST, "min")])
-        return KnownKeys(first.rename_columns([*keys, _FIRST]) if keys else _whole(first), newest)
+        first = both.group_by(keys).aggregate([(_FIRST, "min")]).rename_columns([*keys, _FIRST])
+        # Without keys there is one group, even where there was no row: then its moment is null.
+        return KnownKeys(first.filter(pc.field(_FIRST).is_valid()), newest)
 
     @property
     def _keys(self) -> list[str]:
         return [name for name in self.table.column_names if name != _FIRST]
-
-
-def _whole(first: pa.Table) -> pa.Table:
-    """Without keys there is one group; its moment is null where there was no row."""
-    return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
 
 
 def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int, now: int) -> list[Window]:
@@ -152,19 +148,11 @@ def empty_panes(
     if not missing.num_rows:
         return firing.merger.schema.empty_table()
     merged = firing.merger.merge([firing.merger.of_nothing(missing)])
-    count, merged_ends = merged.num_rows, numbers(merged, END)
+    merged_ends = numbers(merged, END)
     when, mark = clocks.closings(merged_ends, clocks.closed(merged_ends))
-    panes = firing.merger.published(
-        merged,
-        {
-            "sequence": constant(0, count),
-            **timing_and_op(Timing.ON_TIME, Op.INSERT, count),
-            "is_last": pa.array(firing.is_last(merged, np.asarray(mark.fill_null(0)))),
-            "batch": constant(clocks.batch, count),
-            "fired_at": when,
-            "watermark": mark,
-        },
-    )
+    first_of_all = constant(0, merged.num_rows)
+    is_last = firing.is_last(merged, np.asarray(mark.fill_null(0)))
+    panes = firing.published(merged, clocks, Timing.ON_TIME, first_of_all, when, mark, is_last)
     return zero_sums(panes, firing.output)
 
 

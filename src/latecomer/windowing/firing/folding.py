@@ -1,26 +1,78 @@
-"""Events of the log → partial states by window, key and fate, side output, dead letters: a pure function of tables.
+"""Events of the log → partial states by window, key and fate, side output, dead letters.
 
-It works on one part of the log. `merging.py` merges the results of several parts.
+`fold` is a pure function of tables, and works on one part of the log. `fold_split` calls it in a task, for all outputs
+in one reading. `tasks.py` merges the results of several parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from latecomer.log.timeline.watermarks import JudgingWatermarks
+from latecomer.config.outputs import Output
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.timeline.watermarks import JudgingWatermarks, Watermarks
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, OnError, Verdict
-from latecomer.store.layout import PaneLayout
+from latecomer.spark.base import Parted, Shared
+from latecomer.store.files import Location, new_token, sync, write_table
+from latecomer.store.layout import EventLayout, PaneLayout
+from latecomer.windowing.buckets import bucket_of
+from latecomer.windowing.columns import KEY
 from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES
+from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
+from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within import folded
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import stored_columns
+from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.session_judge import Arrivals, arrivals_of
+from latecomer.windowing.session_judge import event_columns as session_columns
+
+SIDE_OUTPUT, FAILED = "side_output", "failed"
+"""Two more lanes: events that came too late for their windows, and those that the output cannot compute."""
+Files = Mapping[str, Sequence[Location]]
+"""The files of each lane."""
+MOST_PARTIALS = 1_000_000
+"""If more rows of partial states are held, they are merged."""
+
+
+@dataclass(frozen=True)
+class FiringPlan:
+    """What tasks know about the outputs: the same for every batch."""
+
+    layout: EventLayout
+    outputs: Mapping[str, Output]
+    measures: Mapping[str, str]
+
+    @cached_property
+    def mergers(self) -> dict[str, Merger]:
+        """By the name of the output."""
+        return {
+            name: Merger(PaneLayout(output, self.layout), self.measures)
+            for name, output in self.outputs.items()
+        }
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """Some events, and the timeline that judges them."""
+
+    splits: Sequence[LogSplit]
+    timeline: Watermarks
+    outputs: Sequence[str]
+    buckets: Mapping[str, int]
+    """How many buckets the keys of each output are divided into."""
+    folders: Mapping[str, Mapping[str, Location]]
+    """Output → the folders of its side output and dead letters, unless those are published already."""
+    behind: int | None
+    """The highest watermark that an event of the batch met; None where none of them came behind it."""
 
 
 @dataclass(frozen=True)
@@ -85,3 +137,138 @@ def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
     columns = {**missed, **kept, **derived}
     made = {field.name: columns[field.name].cast(field.type) for field in layout.late_schema}
     return pa.table(made, schema=layout.late_schema)
+
+
+# In a task
+
+
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Files]]:
+    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
+    Gives the files of each output and lane."""
+    folds = {name: _folding(plan.value, name, task) for name in task.outputs}
+    columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
+    outputs = [each.merger.output for each in folds.values()]
+    for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
+        if events.num_rows:
+            for each in folds.values():
+                with stopping_in_words(each.name, each.merger.layout):
+                    each.take(events)
+    parts: dict[int, dict[str, Any]] = {}
+    for name, each in folds.items():
+        with stopping_in_words(each.name, each.merger.layout):
+            for nth, part in each.by_bucket():
+                parts.setdefault(nth, {})[name] = part
+    return Parted({name: each.files for name, each in folds.items()}, parts)
+
+
+def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
+    merger = plan.mergers[name]
+    kind = _SessionFolding if merger.output.window.merges else _Folding
+    return kind(name, merger, task)
+
+
+class _Folding:
+    """Folds the events of a task for an output."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        self.name, self.merger, self.task = name, merger, task
+        self.files: dict[str, list[Location]] = {}
+        self._partials: list[pa.Table] = []
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of the log that it takes."""
+        return event_columns(self.merger.layout, self.merger)
+
+    def take(self, events: pa.Table) -> None:
+        merger = self.merger
+        for part in fold(events, merger.layout, self.task.timeline, merger):
+            self._partials.append(part.states)
+            self.write(SIDE_OUTPUT, part.late)
+            self.write(FAILED, part.failed)
+        if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
+            self._partials = [self._merged()]
+
+    def write(self, lane: str, rows: pa.Table | None) -> None:
+        """Write rows that entered no window, unless there are none, or they are published already."""
+        folder = self.task.folders[self.name].get(lane)
+        if rows is not None and rows.num_rows and folder is not None:
+            file = folder / f"part-{new_token()}.parquet"
+            self.files.setdefault(lane, []).append(written(rows, file))
+
+    def _merged(self) -> pa.Table:
+        if self.merger.output.fires_within:
+            return pa.concat_tables(self._partials)
+        return self.merger.merge([self.merger.as_inputs(rows) for rows in self._partials])
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        """The partial states of each bucket."""
+        if self._partials:
+            whole = self._merged() if len(self._partials) > 1 else self._partials[0]
+            yield from _divided(whole, self.merger.layout.output.by, self.task.buckets[self.name])
+
+
+class _SessionFolding(_Folding):
+    """The same for sessions: which events are late is known only when all events of a key are together."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        super().__init__(name, merger, task)
+        self._folded: list[FoldedSessions] = []
+
+    @cached_property
+    def _wanted(self) -> list[str]:
+        return [*self.merger.columns, *self.merger.output.columns_in_numbers]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        periods = [(0, self.merger.output)]
+        log = self.merger.layout.events
+        return [*session_columns(log, periods, self._wanted), *event_columns(self.merger.layout, self.merger)]
+
+    def take(self, events: pa.Table) -> None:
+        merger, output = self.merger, self.merger.output
+        arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
+        if arrivals.failed.any():
+            some = events.filter(pa.array(arrivals.failed))
+            self.write(FAILED, failed_letters(some, merger.layout.events, output))
+        behind = self.task.behind
+        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        by, count = self.merger.output.by, self.task.buckets[self.name]
+        names = [KEY + key for key in by]
+        parts: dict[int, list[FoldedSessions]] = {}
+        for each in self._folded:
+            partials = dict(_divided(each.partials, names, count)) if each.partials is not None else {}
+            witnesses = dict(_divided(each.witnesses, names, count)) if each.witnesses is not None else {}
+            suspects = dict(_suspects(each.suspects, by, count)) if each.suspects is not None else {}
+            for nth in {*partials, *witnesses, *suspects}:
+                found = FoldedSessions(partials.get(nth), suspects.get(nth), witnesses.get(nth))
+                parts.setdefault(nth, []).append(found)
+        yield from parts.items()
+
+
+def _divided(rows: pa.Table, keys: Sequence[str], count: int) -> Iterator[tuple[int, pa.Table]]:
+    """Rows by the bucket of their key."""
+    if count == 1:
+        yield 0, rows
+        return
+    codes = bucket_of(rows, keys, count)
+    for nth in np.unique(codes).tolist():
+        yield nth, rows.filter(pa.array(codes == nth))
+
+
+def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tuple[int, Arrivals]]:
+    if count == 1 or not by:
+        yield 0, suspects
+        return
+    codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
+    for nth in np.unique(codes).tolist():
+        yield nth, suspects.only(codes == nth).apart()
+
+
+def written(rows: pa.Table, file: Location) -> Location:
+    """A file with these rows, on the disk."""
+    write_table(rows, file)
+    sync(file)
+    return file

@@ -1,4 +1,4 @@
-"""The second job of a batch, for all outputs at once, on the driver; its tasks are in `windowing/firing/tasks.py`."""
+"""The second job of a batch, for all outputs at once, on the driver; its tasks are in `folding.py` and `tasks.py`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from functools import partial
 from latecomer.spark.base import Buckets, Runner, Shared
 from latecomer.store.store import Store
 from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.folding import FiringPlan, FoldTask, fold_split
 from latecomer.windowing.firing.output import Met, OutputLogic, Prepared, timeline
-from latecomer.windowing.firing.tasks import (
-    ROWS_PER_BUCKET,
-    BucketTask,
-    FiringPlan,
-    FoldTask,
-    OutputTask,
-    bucket_count,
-    fold_split,
-    merge_bucket,
-)
+from latecomer.windowing.firing.tasks import ROWS_PER_BUCKET, BucketTask, bucket_count, merge_bucket
 from latecomer.windowing.spark_columns import computed
 
 
@@ -42,14 +34,15 @@ class FiringJob:
         logics = {logic.name: logic for logic in outputs}
         count = self._buckets(batch, [logics[name] for name in tasks], met)
         plan = self._plan(logics)
+        # An output that publishes empty panes has all keys in the first bucket.
+        spread = {name: task for name, task in tasks.items() if not logics[name].output.emit_empty}
+        buckets = [BucketTask(nth, count, spread if nth else tasks) for nth in range(count)]
         folds = self._folds(batch, [logics[name] for name in tasks], count)
         done = self.runner.run(
             f"batch {batch.number} · windows",
             partial(fold_split, plan),
             folds,
-            Buckets(
-                partial(merge_bucket, plan), [_bucket(nth, count, tasks, logics) for nth in range(count)]
-            ),
+            Buckets(partial(merge_bucket, plan), buckets),
         )
         return [
             logic.prepared(
@@ -84,20 +77,13 @@ class FiringJob:
     def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:
         if batch.logged is None:
             return []
-        late = {
-            logic.name: folder
-            for logic in outputs
-            if not logic.output.window.merges and (folder := logic.late_folder(batch)) is not None
-        }
-        failed = {
-            logic.name: folder for logic in outputs if (folder := logic.failed_folder(batch)) is not None
-        }
+        folders = {logic.name: logic.folders_aside(batch) for logic in outputs}
         buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
         behind = batch.section.fires_at if batch.behind else None
         names = [logic.name for logic in outputs]
         judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
         return [
-            FoldTask([split], judged_by, names, buckets, late, failed, behind)
+            FoldTask([split], judged_by, names, buckets, folders, behind)
             for split in batch.logged.splits
             if split.files
         ]
@@ -114,11 +100,3 @@ class FiringJob:
             )
             self._plans[names] = known
         return known[1]
-
-
-def _bucket(
-    nth: int, count: int, tasks: Mapping[str, OutputTask], logics: Mapping[str, OutputLogic]
-) -> BucketTask:
-    """A bucket's task. An output that publishes empty panes has all keys in the first."""
-    some = {name: task for name, task in tasks.items() if nth == 0 or not logics[name].output.emit_empty}
-    return BucketTask(nth, count, some)

@@ -17,13 +17,13 @@ from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, SINCE
-from latecomer.windowing.aggregates.base import alike
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.judge import Flags, Integers, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
+from latecomer.windowing.sessions import row_codes
 
 _LANES = (PaneLane.OPEN, PaneLane.FIRED, PaneLane.LATE, PaneLane.WAITING, PaneLane.REST)
 
@@ -62,7 +62,8 @@ class Firing:
         lanes: dict[str, pa.Table] = {name: panes.filter(pa.array(lane == name)) for name in _LANES}
         if early.any():
             fired = merged.filter(pa.array(early))
-            published = self.merger.published(fired, self._early_firing(fired, clocks))
+            arrival, mark = (constant(each, fired.num_rows) for each in (clocks.arrival, clocks.known))
+            published = self.published(fired, clocks, Timing.EARLY, following(fired), arrival, mark)
             lanes[PaneLane.FIRED] = pa.concat_tables([lanes[PaneLane.FIRED], published])
             lanes[PaneLane.OPEN] = self._after_publishing(panes, early).filter(
                 pa.array(lane == PaneLane.OPEN)
@@ -83,22 +84,9 @@ class Firing:
             np.where(fate == CODES[Fate.LATE_ACCEPTED], late, PaneLane.REST),
         ).astype(object)
 
-    def _early_firing(self, merged: pa.Table, clocks: Clocks) -> dict[str, pa.Array]:
-        """The firing columns of EARLY panes."""
-        count = merged.num_rows
-        return {
-            "sequence": following(merged),
-            **timing_and_op(Timing.EARLY, Op.INSERT, count),
-            "is_last": pa.array(np.zeros(count, bool)),
-            "batch": constant(clocks.batch, count),
-            "fired_at": constant(clocks.arrival, count),
-            "watermark": constant(clocks.known, count),
-        }
-
     def _after_publishing(self, panes: pa.Table, early: Flags) -> pa.Table:
         """Panes with what an early pane changes in the states that stay open: they are counted and published."""
-        for name in (*self.merger.new_columns, SINCE):
-            panes = replaced(panes, name, 0, early)
+        panes = replaced(self.merger.uncounted(panes, early), SINCE, 0, early)
         if self.output.accumulation is Accumulation.DISCARDING:
             panes = self.merger.emptied(panes, early)
         return panes
@@ -133,6 +121,30 @@ class Firing:
             "watermark": pc.if_else(is_fired, mark, met),
         }
 
+    def published(
+        self,
+        merged: pa.Table,
+        clocks: Clocks,
+        timing: Timing,
+        sequence: pa.Array,
+        fired_at: pa.Array | None = None,
+        watermark: pa.Array | None = None,
+        is_last: Flags | None = None,
+        instead: Mapping[str, pa.Array] | None = None,
+    ) -> pa.Table:
+        """Merged rows as panes of one timing. If no moment and watermark are given, they fired when their newest events
+        came, at the watermark that these met. `instead` is as for `Merger.published`."""
+        count = merged.num_rows
+        firing = {
+            "sequence": sequence,
+            **timing_and_op(timing, Op.INSERT, count),
+            "is_last": pa.array(np.zeros(count, bool) if is_last is None else is_last),
+            "batch": constant(clocks.batch, count),
+            "fired_at": flat(merged.column(LAST_ARRIVAL)) if fired_at is None else fired_at,
+            "watermark": flat(merged.column(LAST_WATERMARK)) if watermark is None else watermark,
+        }
+        return self.merger.published(merged, firing, instead)
+
     # From the panes that stand
 
     def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
@@ -148,17 +160,8 @@ class Firing:
             known = self.merger.emptied(held) if discards else held  # emptied, it still has the last sequence
             inputs.append(self.merger.of_states(known, Fate.LATE_ACCEPTED))
         merged = self.merger.merge(inputs)
-        count = merged.num_rows
-        panes = self.merger.published(
-            merged,
-            {
-                "sequence": following(merged),
-                **timing_and_op(Timing.LATE, Op.INSERT, count),
-                "is_last": pa.array(self.is_last(merged, clocks.now)),
-                "batch": constant(clocks.batch, count),
-                "fired_at": flat(merged.column(LAST_ARRIVAL)),
-                "watermark": flat(merged.column(LAST_WATERMARK)),
-            },
+        panes = self.published(
+            merged, clocks, Timing.LATE, following(merged), is_last=self.is_last(merged, clocks.now)
         )
         if held.num_rows and self.output.accumulation is Accumulation.RETRACTING:
             return self.with_retracts(panes, held)
@@ -201,13 +204,9 @@ class Firing:
 
 def places_of(parts: Sequence[pa.Table]) -> Integers:
     """A number for each window and key: rows that are equal in all columns, nulls included, have the same."""
-    rows = pa.concat_tables(parts)
-    codes = np.zeros(rows.num_rows, np.int64)
-    for name in rows.column_names:
-        encoded = alike(flat(rows.column(name))).dictionary_encode(null_encoding="encode")
-        both = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices).astype(np.int64)
-        codes = np.unique(both, return_inverse=True)[1].astype(np.int64)
-    return codes
+    columns = zip(*(map(flat, part.columns) for part in parts), strict=True)
+    codes = row_codes(columns, sum(part.num_rows for part in parts))
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
 
 
 def last_of(places: Integers, turn: Integers) -> Integers:
@@ -216,21 +215,18 @@ def last_of(places: Integers, turn: Integers) -> Integers:
     return order[np.append(places[order][1:] != places[order][:-1], True)] if len(order) else order
 
 
-def taken_back(held: pa.Table, new: pa.Table) -> pa.Table:
+def taken_back(held: pa.Table, new: pa.Table | Mapping[str, pa.Array]) -> pa.Table:
     """The withdrawals of panes, each at the time and for the reason of the `new` one in its place."""
-    instead: Mapping[str, Any] = {
-        **{name: new.column(name) for name in ("timing", "batch", "fired_at", "watermark")},
-        "op": pa.array([Op.RETRACT.value] * held.num_rows, pa.string()),
-        "is_last": pa.array([False] * held.num_rows, pa.bool_()),
-    }
-    return pa.table(
-        {name: instead.get(name, held.column(name)) for name in held.column_names}, schema=held.schema
-    )
+    reasons = {name: new[name] for name in ("timing", "batch", "fired_at", "watermark")}
+    op = pa.repeat(pa.scalar(Op.RETRACT.value), held.num_rows)
+    return with_columns(held, {**reasons, "op": op, "is_last": np.zeros(held.num_rows, bool)})
 
 
-def numbers(rows: pa.Table, name: str) -> Integers:
-    """A column of numbers, 0 where there is none."""
-    return np.asarray(pc.fill_null(flat(rows.column(name)), 0))
+def numbers(rows: pa.Table, name: str, nothing: int = 0) -> Integers:
+    """A column of numbers, with `nothing` where there is none."""
+    if name not in rows.column_names:
+        return np.full(rows.num_rows, nothing, np.int64)
+    return np.asarray(pc.fill_null(flat(rows.column(name)), nothing))
 
 
 def following(merged: pa.Table) -> pa.Array:

@@ -8,7 +8,7 @@ Sessions need other states and panes: `windowing/firing/sessions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast
@@ -23,20 +23,20 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.batch import Batch, by_arrival
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
+from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Files, FiringPlan
 from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.silence import has_news, silence_publishes
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import (
     ROWS_PER_BUCKET,
-    Aside,
     BucketTask,
-    FiringPlan,
     Made,
     OutputTask,
     PaneFile,
@@ -73,14 +73,9 @@ class Met:
 class Prepared:
     """An output's files for a batch, computed but not yet visible to anyone."""
 
-    files: Mapping[str, Sequence[Location]] = field(default_factory=dict)
-    """By lane."""
+    files: Files = field(default_factory=dict)
     consumed: Sequence[DataFile] = ()
     counts: Counts = field(default_factory=Counts)
-    late: Sequence[Location] = ()
-    """The side output."""
-    failed: Sequence[Location] = ()
-    """Its dead letters."""
     whole: bool = False
     """Whether the batch may change open states: it brought events, or there were states."""
 
@@ -167,31 +162,27 @@ class OutputLogic:
                 PaneLane.OPEN: partials.new_folder(number),
                 PaneLane.WAITING: partials.new_folder(number, PaneLane.WAITING),
                 PaneLane.TO_RETRACT: partials.new_folder(number, PaneLane.TO_RETRACT),
+                **self.folders_aside(batch),
             },
-            self.late_folder(batch),
         )
 
-    def late_folder(self, batch: Batch) -> Location | None:
-        """Where the side output goes; None if it is published already."""
-        late = self.tables.late
-        return None if late.holds(batch.number) else late.new_folder(batch.number)
+    def folders_aside(self, batch: Batch) -> dict[str, Location]:
+        """Where the side output and the dead letters of the output go, unless they are published already."""
+        tables: dict[str, Table] = {
+            SIDE_OUTPUT: self.tables.late,
+            FAILED: self.tables.dead_letters,
+        }
+        missing = {lane: table for lane, table in tables.items() if not table.holds(batch.number)}
+        return {lane: table.new_folder(batch.number) for lane, table in missing.items()}
 
-    def failed_folder(self, batch: Batch) -> Location | None:
-        """Where dead letters of the output go; None if they are published already."""
-        letters = self.tables.dead_letters
-        return None if letters.holds(batch.number) else letters.new_folder(batch.number)
-
-    def prepared(self, batch: Batch, met: Met, made: Iterable[Made], aside: Sequence[Aside]) -> Prepared:
+    def prepared(self, batch: Batch, met: Met, made: Sequence[Made], aside: Sequence[Files]) -> Prepared:
         """The results of all buckets together."""
-        parts = list(made)
         files: dict[str, list[Location]] = {}
-        for part in parts:
-            for lane, written in part.files.items():
+        for part in (*aside, *(each.files for each in made)):
+            for lane, written in part.items():
                 files.setdefault(lane, []).extend(written)
-        late = [file for part in aside for file in part.late] + [file for part in parts for file in part.late]
-        failed = [file for part in aside for file in part.failed]
-        counts = added_counts(part.counts for part in parts)
-        return Prepared(files, met.files, counts, late, failed, batch.logged is not None or bool(met.files))
+        counts = added_counts(part.counts for part in made)
+        return Prepared(files, met.files, counts, batch.logged is not None or bool(met.files))
 
     def _earlier(self, batch: Batch) -> list[DataFile]:
         """Recent panes, without those that an interrupted attempt at this batch published."""
@@ -217,10 +208,6 @@ class OutputLogic:
             return None
         return self.known_keys
 
-    @property
-    def _window(self) -> FixedWindow:
-        return cast(FixedWindow, self.output.window)
-
     # Published
 
     def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
@@ -244,12 +231,13 @@ class OutputLogic:
             self.known_keys = self.known_keys.with_files(prepared.of([PaneLane.FIRED]))
         if not prepared.whole:
             return published
-        if prepared.late and not tables.late.holds(number):
+        late, failed = (prepared.of([lane]) for lane in (SIDE_OUTPUT, FAILED))
+        if late and not tables.late.holds(number):
             failpoint(f"{self.name}.late.written", number)
-            tables.late.commit(number, prepared.late)
+            tables.late.commit(number, late)
             failpoint(f"{self.name}.late.committed", number)
-        if prepared.failed and not tables.dead_letters.holds(number):
-            tables.dead_letters.commit(number, prepared.failed)
+        if failed and not tables.dead_letters.holds(number):
+            tables.dead_letters.commit(number, failed)
             failpoint(f"{self.name}.dead_letters.committed", number)
         if not tables.partials.holds(number):
             added = tables.partials.commit(number, prepared.of(_STATES), prepared.consumed)
@@ -329,7 +317,8 @@ class OutputLogic:
 
     def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
         """The windows that closed and may have empty panes."""
-        return windows_closed(self.name, self._window, known, section.watermark_before, section.fires_at)
+        window = cast(FixedWindow, self.output.window)
+        return windows_closed(self.name, window, known, section.watermark_before, section.fires_at)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         """The panes that will be taken back, and so get no closing pane: only sessions have such."""

@@ -20,7 +20,9 @@ from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
 from latecomer.windowing.firing.clocks import settled_by
 from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.merging import constant
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.merge import with_columns
 
 REBUILT = "rebuilt"
 
@@ -58,7 +60,10 @@ def publish_rebuild(
         failpoint(f"{logic.name}.dead_letters.committed", number)
     if not partials.holds(number):
         if rebuild.record.definition is not None:
-            added, removed = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
+            # Copies: a rebuild that was killed half-way starts over from its own files.
+            folder = partials.new_folder(number)
+            added = [copy(file, folder / file.name) for file in rebuild.partials]
+            removed = partials.files()
         else:
             added, removed = _without_rebuilt(logic, number)
         if added or removed:
@@ -81,19 +86,13 @@ def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, s
 def _filed(file: Location, target: Location, number: int) -> Location:
     """Copy staged dead letters, with the batch of the rebuild."""
     rows = read_table(file)
-    place = rows.schema.get_field_index("batch")
-    return write_table(
-        rows.set_column(place, "batch", pa.array([number] * rows.num_rows, pa.int64())), target
-    )
+    return write_table(with_columns(rows, {"batch": constant(number, rows.num_rows)}), target)
 
 
 def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section) -> pa.Table:
-    moments = {"fired_at": section.clock, "watermark": section.fires_at}
-    filled: dict[str, Any] = {
-        name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
-        for name, moment in moments.items()
-    }
-    filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
+    clock, mark = (None if each == BEGIN_OF_TIME else each for each in (section.clock, section.fires_at))
+    fired = {"batch": number, "fired_at": clock, "watermark": mark}
+    filled: dict[str, Any] = {name: constant(value, rows.num_rows) for name, value in fired.items()}
     final = settled_by(logic.output, section.fires_at)
     closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
     filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
@@ -144,8 +143,3 @@ class _Taken:
         if self.session:
             return any(first < end and start < last for first, last in published)
         return (start, end) in published
-
-
-def _copies(files: Sequence[Location], folder: Location) -> list[Location]:
-    """Copies below the table: a rebuild that was killed half-way starts over from its own files."""
-    return [copy(file, folder / file.name) for file in files]

@@ -30,7 +30,7 @@ from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVEN
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import (
     ORDER,
     Arrivals,
@@ -128,24 +128,28 @@ class Sessions:
 
     merged: pa.Table
     """One row a session and, for the ledger, one for each fate of events that entered no session."""
-    panes: pa.Table | None = None
-    of: Micros | None = None
+    panes: pa.Table
+    of: Micros
     """Which session each pane is of."""
 
 
-def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions | None:
-    """Merge a bucket; `judged` are its suspects. None where there is nothing."""
+def all_inputs(parts: Sequence[pa.Table], merger: Merger) -> pa.Table:
+    """Inputs of several parts together; an empty table if there are no parts."""
+    none = merger.of_states(merger.or_empty(None), Fate.ON_TIME)
+    return pa.concat_tables([none, *parts], promote_options="default")
+
+
+def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions:
+    """Merge a bucket; `judged` are its suspects."""
     output = merger.output
     by, window = output.by, session_of(output)
     events = [each.partials for each in bucket.folded if each.partials is not None]
     events += [] if judged is None else [entered(merger.of_events(judged))]
-    fresh = pa.concat_tables(events, promote_options="default") if events else None
-    states = bucket.states
-    if fresh is None and states is None:
-        return None
-    enters = None if fresh is None else np.asarray(flat(fresh.column(FATE))) == CODES[Fate.ON_TIME]
-    parts = [] if fresh is None else [Places.of_inputs(fresh.filter(pa.array(enters)), by)]
-    parts += [Places.of_panes(rows, by) for rows in (states, bucket.closed) if rows is not None]
+    fresh = all_inputs(events, merger)
+    states, published, closed = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
+    enters = np.asarray(flat(fresh.column(FATE))) == CODES[Fate.ON_TIME]
+    parts = [Places.of_inputs(fresh.filter(pa.array(enters)), by)]
+    parts += [Places.of_panes(rows, by) for rows in (states, closed)]
     found = numbered(
         np.concatenate(key_codes(parts)),
         np.concatenate([part.start for part in parts]),
@@ -153,23 +157,19 @@ def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Ses
         window,
     )
     bounds = np.cumsum([len(part) for part in parts])[:-1]
-    spans = iter(zip(np.split(found.start, bounds), np.split(found.end, bounds), strict=True))
-    inputs = []
-    if fresh is not None and enters is not None:
-        inputs.append(_spanning(fresh, enters, *next(spans)))
-    if states is not None:
-        of_states = next(spans)
-        every = np.ones(states.num_rows, bool)
-        inputs.append(_spanning(merger.of_states(states, Fate.ON_TIME), every, *of_states))
-        if bucket.published is not None and _discards(merger):
-            inputs.append(_published_apart(merger, bucket.published, states, *of_states))
-    if bucket.closed is not None:
-        inputs.append(_of_closed(merger, bucket.closed, *next(spans)))
+    of_fresh, of_states, of_closed = zip(
+        *(np.split(each, bounds) for each in (found.start, found.end)), strict=True
+    )
+    every = np.ones(states.num_rows, bool)
+    inputs = [
+        _spanning(fresh, enters, *of_fresh),
+        _spanning(merger.of_states(states, Fate.ON_TIME), every, *of_states),
+        _of_closed(merger, closed, *of_closed),
+    ]
+    if _discards(merger):
+        inputs.append(_published_apart(merger, published, states, *of_states))
     merged = merger.merge(inputs)
-    panes = [rows for rows in (bucket.published, bucket.closed) if rows is not None and rows.num_rows]
-    if not panes:
-        return Sessions(merged)
-    standing = pa.concat_tables(panes)
+    standing = pa.concat_tables([published, closed])
     ours = np.flatnonzero(np.asarray(flat(merged.column(FATE))) == CODES[Fate.ON_TIME])
     sessions = Places.of_merged(merged.take(pa.array(ours)), by)
     return Sessions(merged, standing, ours[covering(sessions, Places.of_panes(standing, by))])
@@ -182,8 +182,7 @@ def _discards(merger: Merger) -> bool:
 def entered(inputs: pa.Table) -> pa.Table:
     """Suspects as inputs. Accepted ones get the fate on time, so that they merge with the other events of a session."""
     fate = np.asarray(flat(inputs.column(FATE)))
-    one = np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
-    return inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array(one))
+    return with_columns(inputs, {FATE: np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate)})
 
 
 def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
@@ -199,15 +198,14 @@ def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.
     for name, moments in ((START, start), (END, end)):
         whole = np.zeros(len(which), np.int64)
         whole[which] = moments
-        inputs = inputs.set_column(inputs.schema.get_field_index(name), name, pa.array(whole, mask=~which))
+        inputs = with_columns(inputs, {name: pa.array(whole, mask=~which)})
     return inputs
 
 
 def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
     """Closed sessions as inputs. With `discarding`, what was published for the same window is not published again."""
     if _discards(merger):
-        place = closed.schema.get_field_index(HELD)
-        closed = closed.set_column(place, closed.schema.field(place), closed.column(EVENTS))
+        closed = with_columns(closed, {HELD: closed.column(EVENTS)})
         closed = merger.emptied(closed, _same(closed, merger, start, end))
     inputs = merger.of_states(closed, Fate.ON_TIME)
     return _spanning(inputs, np.ones(closed.num_rows, bool), start, end)

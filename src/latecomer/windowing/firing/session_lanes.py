@@ -27,9 +27,11 @@ from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK,
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.merging import constant, numbers, taken_back
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.sessions import Places
 
 
 def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
@@ -58,7 +60,7 @@ class _Lanes:
 
     def _numbers(self, name: str) -> Micros:
         """A column of numbers, 0 where there is none."""
-        return np.asarray(pc.fill_null(flat(self.sessions.merged.column(name)), 0))
+        return numbers(self.sessions.merged, name)
 
     @cached_property
     def _ours(self) -> Flags:
@@ -104,25 +106,15 @@ class _Lanes:
     def _same(self) -> Flags:
         """Whether a session has a pane that stands for the window that it has now."""
         same = np.zeros(len(self._ours), bool)
-        if self.sessions.of is not None:
-            same[self.sessions.of[self._of_same_window]] = True
+        same[self.sessions.of[self._of_same_window]] = True
         return same
 
     @cached_property
     def _of_same_window(self) -> Flags:
         """Whether each pane is of the window that its session has now."""
-        panes, of = self._panes
-        start, end = (
-            np.asarray(flat(panes.column(name)).cast(pa.int64())) for name in ("window_start", "window_end")
-        )
-        same: Flags = (start == self._numbers(START)[of]) & (end == self._numbers(END)[of])
+        windows, of = Places.of_panes(self.sessions.panes, ()), self.sessions.of
+        same: Flags = (windows.start == self._numbers(START)[of]) & (windows.end == self._numbers(END)[of])
         return same
-
-    @property
-    def _panes(self) -> tuple[pa.Table, Micros]:
-        assert self.sessions.panes is not None  # noqa: S101
-        assert self.sessions.of is not None  # noqa: S101
-        return self.sessions.panes, self.sessions.of
 
     def _own_rows(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The rows of the sessions themselves."""
@@ -130,21 +122,16 @@ class _Lanes:
         yield PaneLane.FIRED, self._published(firing, PaneLane.FIRED)
         opened = self._published(self._open, PaneLane.OPEN)
         published = firing[self._open]
-        opened = self._counted(opened, published)
+        opened = self.merger.uncounted(opened, published)
         yield PaneLane.OPEN, self.merger.emptied(opened, published) if discards else opened
         yield PaneLane.WAITING, self._published(self._waits, PaneLane.WAITING)
-        stays = firing & self._open
-        yield (
-            PaneLane.TO_RETRACT,
-            self._counted(self._published(stays, PaneLane.TO_RETRACT), np.ones(int(stays.sum()), bool)),
-        )
+        kept = self._published(firing & self._open, PaneLane.TO_RETRACT)
+        yield PaneLane.TO_RETRACT, self.merger.uncounted(kept)
         yield PaneLane.REST, self._published(~self._ours, PaneLane.REST)
 
     def _rows_of_panes(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The panes that stood before: taken back now, or kept until they are taken back."""
-        if self.sessions.panes is None:
-            return
-        panes, of = self._panes
+        panes, of = self.sessions.panes, self.sessions.of
         firing, stays, same = (each[of] for each in (self._firing, self._open | self._waits, self._same))
         retracting = self.output.accumulation is Accumulation.RETRACTING
         back = firing if retracting else firing & ~same
@@ -173,37 +160,18 @@ class _Lanes:
             rows = replaced(rows, name, 0, published)
         return replaced(rows, UNSETTLED, 0) if fired or lane == PaneLane.WAITING else rows
 
-    def _counted(self, rows: pa.Table, which: Flags) -> pa.Table:
-        """Rows in which nothing counts as new where a fired pane has counted it already."""
-        for name in self.merger.new_columns:
-            rows = replaced(rows, name, 0, which)
-        return rows
-
     def _taken_back(self, panes: pa.Table, of: Micros, which: Flags, now: bool) -> pa.Table:
         """Panes as rows that take them back, `now` or later, with their own windows, values, states and sequences."""
         rows, sessions = panes.filter(pa.array(which)), of[which]
-        count = rows.num_rows
-        columns = {
-            "op": pa.array([Op.RETRACT.value] * count, pa.string()),
-            "is_last": pa.array(np.zeros(count, bool)),
-            **self._moments(sessions),
-        }
-        if now:
-            columns["timing"] = pa.array(self._fires[sessions], pa.string())
-        for name, column in columns.items():
-            place = rows.schema.get_field_index(name)
-            field = rows.schema.field(place)
-            rows = rows.set_column(place, field, column.cast(field.type))
-        return self._counted(rows, np.ones(count, bool))
+        timing = pa.array(self._fires[sessions], pa.string()) if now else rows["timing"]
+        return self.merger.uncounted(taken_back(rows, {"timing": timing, **self._moments(sessions)}))
 
     @cached_property
     def _following(self) -> Micros:
         """The sequence of the next pane of each session."""
         following = np.zeros(len(self._ours), np.int64)
-        if self.sessions.of is not None:
-            panes, of = self._panes
-            last = np.asarray(flat(panes.column("sequence")))
-            np.maximum.at(following, of, last + 1)
+        last = np.asarray(flat(self.sessions.panes.column("sequence")))
+        np.maximum.at(following, self.sessions.of, last + 1)
         return np.where(self._same, following, 0)
 
     @cached_property
@@ -229,7 +197,7 @@ class _Lanes:
         known = pc.if_else(pc.equal(met, BEGIN_OF_TIME), pa.scalar(None, pa.int64()), met)
         wanted = pa.array(rows)
         return {
-            "batch": pa.array(np.full(len(rows), self.clocks.batch, np.int64)),
+            "batch": constant(self.clocks.batch, len(rows)),
             "fired_at": pc.if_else(closes, at, flat(self.sessions.merged.column(LAST_ARRIVAL))).take(wanted),
             "watermark": pc.if_else(closes, mark, known).take(wanted),
         }

@@ -13,7 +13,6 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
@@ -41,6 +40,7 @@ from latecomer.windowing.firing.session_bucket import (
     Bucket,
     FoldedSessions,
     Sessions,
+    all_inputs,
     entered,
     merge_sessions,
     parts_apart,
@@ -48,11 +48,11 @@ from latecomer.windowing.firing.session_bucket import (
 )
 from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
 from latecomer.windowing.firing.session_lanes import session_lanes
-from latecomer.windowing.firing.within import FiringWithin, merged_by, with_columns
+from latecomer.windowing.firing.within import FiringWithin, merged_by
 from latecomer.windowing.judge import Flags, Judged, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
-from latecomer.windowing.sessions import Places, covering, in_order, key_codes
+from latecomer.windowing.sessions import Places, covering, firsts, in_order, key_codes
 
 _ON_TIME = CODES[Fate.ON_TIME]
 
@@ -60,92 +60,62 @@ _ON_TIME = CODES[Fate.ON_TIME]
 def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
     """A bucket → panes, states and published panes, by lane; `judged` are its suspects."""
     if not merger.output.fires_within:
-        sessions = merge_sessions(bucket, judged, merger)
-        return {} if sessions is None else session_lanes(sessions, clocks, merger)
+        return session_lanes(merge_sessions(bucket, judged, merger), clocks, merger)
     sessions, fired = _fired_within(bucket, judged, merger, clocks)
-    lanes = {} if sessions is None else session_lanes(sessions, clocks, merger)
+    lanes = session_lanes(sessions, clocks, merger)
     if fired.num_rows:
-        lanes[PaneLane.FIRED] = pa.concat_tables(
-            [fired, *(lanes[each] for each in (PaneLane.FIRED,) if each in lanes)]
-        )
+        at_the_end = [lanes[PaneLane.FIRED]] if PaneLane.FIRED in lanes else []
+        lanes[PaneLane.FIRED] = pa.concat_tables([fired, *at_the_end])
     return lanes
 
 
 def _fired_within(
     bucket: Bucket, judged: Judged | None, merger: Merger, clocks: Clocks
-) -> tuple[Sessions | None, pa.Table]:
+) -> tuple[Sessions, pa.Table]:
     """The sessions of some keys as they stand at the end of a batch, and the panes that they fired before."""
     parts = [each.partials for each in bucket.folded if each.partials is not None]
     if judged is not None and bucket.suspects is not None:
         parts.append(with_order(entered(merger.of_events(judged)), bucket.suspects))
-    fresh = pa.concat_tables(parts, promote_options="default") if parts else None
-    of_fresh, of_states, of_published, of_closed = _busy(fresh, bucket, merger)
-    calm = Bucket(
-        [] if fresh is None else [FoldedSessions(_some(fresh, ~of_fresh))],
-        _some(bucket.states, ~of_states),
-        _some(bucket.published, ~of_published),
+    stored = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
+    tables = [all_inputs(parts, merger), *stored]
+    busy = _busy(tables, merger)
+    fresh, states, published, _ = (
+        rows.filter(pa.array(~which)) for rows, which in zip(tables, busy, strict=True)
     )
-    calm_sessions = merge_sessions(calm, None, merger)
-    rows = _Rows(
-        merger,
-        clocks,
-        _some(fresh, of_fresh),
-        _some(bucket.states, of_states),
-        _some(bucket.published, of_published),
-        _some(bucket.closed, of_closed),
-    )
-    within = _Within(rows)
-    return _together(calm_sessions, within.sessions), within.fired
+    calm = merge_sessions(Bucket([FoldedSessions(fresh)], states, published), None, merger)
+    rows = (rows.filter(pa.array(which)) for rows, which in zip(tables, busy, strict=True))
+    within = _Within(_Rows(merger, clocks, *rows))
+    return calm if within.sessions is None else _together(calm, within.sessions), within.fired
 
 
-def _busy(fresh: pa.Table | None, bucket: Bucket, merger: Merger) -> list[Flags]:
+def _busy(tables: Sequence[pa.Table], merger: Merger) -> list[Flags]:
     """Which events, states, published panes and panes of closed sessions are of busy keys: all, where open sessions
     fire; else those of keys with late events."""
-    tables = (fresh, bucket.states, bucket.published, bucket.closed)
-    enters = np.zeros(0, bool) if fresh is None else np.asarray(flat(fresh.column(FATE))) == _ON_TIME
+    fresh, states, *_ = tables
+    enters = np.asarray(flat(fresh.column(FATE))) == _ON_TIME
     if per_firing(merger.output.trigger.early):
-        return [enters, *(np.ones(0 if each is None else each.num_rows, bool) for each in tables[1:])]
+        return [enters, *(np.ones(each.num_rows, bool) for each in tables[1:])]
     of_keys = _keys(tables, merger.output.by)
-    busy = np.zeros(0, np.int64)
-    if bucket.states is not None:
-        busy = of_keys[1][numbers(bucket.states, WAITING_EVENTS) > 0]
-    if fresh is not None and BATCH in fresh.column_names:
+    busy = of_keys[1][numbers(states, WAITING_EVENTS) > 0]
+    if BATCH in fresh.column_names:
         suspect = enters & (numbers(fresh, START) <= numbers(fresh, LAST_WATERMARK))
         busy = np.union1d(busy, of_keys[0][suspect])
     of_fresh, *others = (np.isin(each, busy) for each in of_keys)
     return [of_fresh & enters, *others]
 
 
-def _keys(tables: Sequence[pa.Table | None], by: Sequence[str]) -> list[Micros]:
+def _keys(tables: Sequence[pa.Table], by: Sequence[str]) -> list[Micros]:
     """A number for the key of each row of inputs, and of stored panes: the same in all tables."""
     inputs, *panes = tables
-    places = [] if inputs is None else [Places.of_inputs(inputs, by)]
-    places += [Places.of_panes(each, by) for each in panes if each is not None]
-    codes = iter(key_codes(places) if places else [])
-    return [np.zeros(0, np.int64) if each is None else next(codes) for each in tables]
+    return key_codes([Places.of_inputs(inputs, by), *(Places.of_panes(each, by) for each in panes)])
 
 
-def _some(rows: pa.Table | None, which: Flags) -> pa.Table | None:
-    """Some rows; None where there are none."""
-    if rows is None or which.all():
-        return rows if rows is not None and rows.num_rows else None
-    some = rows.filter(pa.array(which))
-    return some if some.num_rows else None
-
-
-def _together(one: Sessions | None, other: Sessions | None) -> Sessions | None:
+def _together(one: Sessions, other: Sessions) -> Sessions:
     """The sessions of two sets of keys as one."""
-    if one is None or other is None:
-        return one or other
-    merged = pa.concat_tables([one.merged, other.merged.select(one.merged.column_names)])
-    with_panes = [each for each in (one, other) if each.panes is not None and each.of is not None]
-    if not with_panes:
-        return Sessions(merged)
-    shift = {id(one): 0, id(other): one.merged.num_rows}
     return Sessions(
-        merged,
-        pa.concat_tables([each.panes for each in with_panes]),
-        np.concatenate([each.of + shift[id(each)] for each in with_panes if each.of is not None]),
+        pa.concat_tables([one.merged, other.merged.select(one.merged.column_names)]),
+        pa.concat_tables([one.panes, other.panes]),
+        np.concatenate([one.of, other.of + one.merged.num_rows]),
     )
 
 
@@ -155,33 +125,26 @@ class _Rows:
 
     merger: Merger
     clocks: Clocks
-    fresh: pa.Table | None
-    states: pa.Table | None
-    published: pa.Table | None
-    closed: pa.Table | None
-
-    @property
-    def _discards(self) -> bool:
-        return self.merger.output.accumulation is Accumulation.DISCARDING
+    fresh: pa.Table
+    states: pa.Table
+    published: pa.Table
+    closed: pa.Table
 
     @cached_property
     def standing(self) -> pa.Table:
         """The panes that stood before."""
-        some = [each for each in (self.published, self.closed) if each is not None]
-        return pa.concat_tables(some) if some else self.merger.schema.empty_table()
+        return pa.concat_tables([self.published, self.closed])
 
     @cached_property
     def _of_published(self) -> Micros:
         """The state that each published pane is of."""
-        if self.published is None or self.states is None:
-            return np.zeros(0, np.int64)
         by = self.merger.output.by
         return covering(Places.of_panes(self.states, by), Places.of_panes(self.published, by))
 
     @cached_property
     def _apart(self) -> Flags:
         """Whether a published pane holds what the state beside it does not."""
-        if self.published is None or self.states is None or not self._discards:
+        if self.merger.output.accumulation is not Accumulation.DISCARDING:
             return np.zeros(len(self._of_published), bool)
         return parts_apart(self.merger, self.published, self.states, self._of_published)
 
@@ -189,9 +152,8 @@ class _Rows:
     def inputs(self) -> pa.Table:
         """Rows to be merged: states, panes that hold what these do not, panes of closed sessions, and events."""
         merger = self.merger
-        stored = [self.states, _some(self.published, self._apart), self.closed]
-        parts = [merger.of_states(each, Fate.ON_TIME) for each in stored if each is not None]
-        parts += [] if self.fresh is None else [self.fresh]
+        stored = (self.states, self.published.filter(pa.array(self._apart)), self.closed)
+        parts = [*(merger.of_states(each, Fate.ON_TIME) for each in stored), self.fresh]
         names = [START, END, *merger.input_keys, FATE]
         names += [name for name in parts[0].column_names if name not in names and name not in ORDER]
         return pa.concat_tables([each.select(names) for each in parts], promote_options="default")
@@ -199,12 +161,7 @@ class _Rows:
     @cached_property
     def _begins(self) -> list[int]:
         """Where parts of the inputs begin: panes that hold what states do not, panes of closed sessions, events."""
-        sizes = [
-            0 if self.states is None else self.states.num_rows,
-            int(self._apart.sum()),
-            0 if self.closed is None else self.closed.num_rows,
-        ]
-        return list(accumulate(sizes))
+        return list(accumulate([self.states.num_rows, int(self._apart.sum()), self.closed.num_rows]))
 
     @property
     def whens(self) -> list[str]:
@@ -222,8 +179,6 @@ class _Rows:
             yield earlier, groups.get(code, [])
 
     def _of_states(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
-        if self.states is None:
-            return
         panes: dict[int, list[int]] = {}
         for nth, state in enumerate(self._of_published.tolist()):
             panes.setdefault(state, []).append(nth)
@@ -238,9 +193,7 @@ class _Rows:
             yield code, course
 
     def _of_closed(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
-        if self.closed is None:
-            return
-        before = 0 if self.published is None else self.published.num_rows
+        before = self.published.num_rows
         stored = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
         by_place: dict[tuple[int, int, int], Course] = {}
         for nth, (code, course) in enumerate(zip(keys.tolist(), stored, strict=True)):
@@ -270,7 +223,7 @@ class _Rows:
         at = (self.clocks.arrival_before, self.clocks.before)
         places = Places.of_panes(rows, self.merger.output.by)
         columns = (numbers(rows, name).tolist() for name in (UNSETTLED, WAITING_EVENTS))
-        over = self._column(rows, EARLY_IS_OVER)
+        over = numbers(rows, EARLY_IS_OVER).tolist()
         for start, end, new, whole, unsettled, waiting, is_over in zip(
             places.start.tolist(),
             places.end.tolist(),
@@ -283,12 +236,6 @@ class _Rows:
             closed = end <= self.clocks.before
             yield Course(start, end, at, new, whole, unsettled, waiting, closed, is_over > 0)
 
-    def _column(self, rows: pa.Table, name: str, nothing: int = 0) -> list[int]:
-        """A column of numbers; `nothing` where there is none."""
-        if name not in rows.column_names:
-            return [nothing] * rows.num_rows
-        return list(pc.fill_null(flat(rows.column(name)), nothing).to_pylist())
-
     def _since(
         self,
         rows: pa.Table,
@@ -298,17 +245,16 @@ class _Rows:
         when: Callable[[str], str] = since_when_column,
     ) -> list[Since]:
         """What rules need to know about some events of each row."""
-        counts = self._column(rows, count)
-        clocks = self._column(rows, clock, self.clocks.arrival_before)
-        marks = self._column(rows, mark, BEGIN_OF_TIME)
-        holds = zip(*(self._column(rows, when(sql)) for sql in self.whens), strict=True)
+        counts = numbers(rows, count).tolist()
+        clocks = numbers(rows, clock, self.clocks.arrival_before).tolist()
+        marks = numbers(rows, mark, BEGIN_OF_TIME).tolist()
+        holds = zip(*(numbers(rows, when(sql)).tolist() for sql in self.whens), strict=True)
         some = holds if self.whens else ((),) * rows.num_rows
         return list(map(Since, counts, clocks, marks, some))
 
     def _events(self, keys: Micros) -> dict[int, list[Event]]:
         """What entered the sessions of each key, in order of arrival. Events without an order come first."""
-        if (rows := self.fresh) is None:
-            return {}
+        rows = self.fresh
         ordered = BATCH in rows.column_names
         order = order_of_arrival(keys, rows) if ordered else in_order(keys)
         clocks, marks = (numbers(rows, name)[order] for name in (SINCE_CLOCK, LAST_WATERMARK))
@@ -329,7 +275,7 @@ class _Rows:
             )
         )
         of_key = keys[order]
-        bounds = [*np.flatnonzero(np.append(True, of_key[1:] != of_key[:-1])).tolist(), len(of_key)]
+        bounds = [*np.flatnonzero(firsts(of_key)).tolist(), len(of_key)]
         return {int(of_key[first]): events[first:last] for first, last in pairwise(bounds)}
 
 
@@ -360,9 +306,7 @@ class _Within:
         of = np.repeat(np.arange(len(self.unfinished)), [len(each.standing) for each in self.unfinished])
         panes = [nth for each in self.unfinished for nth in each.standing]
         merged = self._shown.slice(len(self.courses.fired))
-        return (
-            Sessions(merged, self._panes.take(pa.array(panes, pa.int64())), of) if panes else Sessions(merged)
-        )
+        return Sessions(merged, self._panes.take(pa.array(panes, pa.int64())), of)
 
     # Rows
 
@@ -377,10 +321,7 @@ class _Within:
         which = np.repeat(np.arange(len(fired)), [len(each.back) for each in fired])
         panes = [nth for each in fired for nth in each.back]
         to_take_back = self._panes.take(pa.array(panes, pa.int64()))
-        rows = taken_back(to_take_back, self._fired.take(pa.array(which)))
-        for name in self.merger.new_columns:
-            rows = replaced(rows, name, 0)
-        return rows
+        return self.merger.uncounted(taken_back(to_take_back, self._fired.take(pa.array(which))))
 
     @cached_property
     def _fired(self) -> pa.Table:
@@ -419,8 +360,7 @@ class _Within:
         columns = {name: flat(own.column(name)).take(pa.array(nodes)) for name in self.merger.new_columns}
         rows = with_columns(rows, {**columns, **self._counted(shown)})
         is_old = np.array([not each.is_new for each in shown], bool)
-        for name in self.merger.new_columns:
-            rows = replaced(rows, name, 0, is_old)
+        rows = self.merger.uncounted(rows, is_old)
         return self.merger.emptied(rows, empty) if empty.any() else rows
 
     def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:

@@ -9,6 +9,7 @@ watermark, since only such an event can touch a session that has closed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +23,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.store.columns import (
-    SINCE,
-    WAITING_EVENTS,
-)
+from latecomer.store.columns import SINCE, WAITING_EVENTS
 from latecomer.store.data_files import DataFile, kind_of
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, Counts, Periods
@@ -45,7 +43,7 @@ from latecomer.windowing.session_judge import (
     session_of,
     witnesses_of,
 )
-from latecomer.windowing.tally import counts_of
+from latecomer.windowing.tally import Sums
 
 
 class SessionLogic(OutputLogic):
@@ -88,8 +86,6 @@ class SessionLogic(OutputLogic):
         parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.merger.columns)
         folded = [fold_events(part, self.merger, None) for part in parts]
         sessions = merge_sessions(Bucket(folded), None, self.merger)
-        if sessions is None:
-            return pa.schema(list(kinds.items())).empty_table()
         entered = sessions.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
@@ -101,7 +97,7 @@ class SessionLogic(OutputLogic):
             (judged, flat(part.rows(["batch"]).column(0)))
             for part, judged in self.judged(batch, measures, periods)
         )
-        return counts_of(with_batches, measures)
+        return Sums.of(with_batches, measures).counts()
 
     # What a batch meets
 
@@ -163,12 +159,10 @@ def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
     """Files with only the bounds of their windows, since all files are kept in memory."""
     return [
-        DataFile(
-            file.path,
-            file.size,
-            file.rows,
-            {"window_start": file.minimum.get("window_start")},
-            {"window_end": file.maximum.get("window_end")},
+        replace(
+            file,
+            minimum={"window_start": file.minimum.get("window_start")},
+            maximum={"window_end": file.maximum.get("window_end")},
         )
         for file in files
     ]

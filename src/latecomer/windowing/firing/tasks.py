@@ -1,61 +1,51 @@
-"""The second job of a batch: `fold_split` for each part of its events, `merge_bucket` for each bucket of keys.
+"""The second job of a batch, for each bucket of keys: `merge_bucket`. For each part of its events: `folding.py`.
 
-    files of the log → judged, for all outputs in one reading → partial states by bucket, side output, dead letters
     partial states + open states + panes that late events touch → panes, late panes, retracts, open states
 
-Both run in tasks. The files that they write have names of this attempt; what they return is small.
+It runs in tasks. The files that these write have names of this attempt; what they return is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged, LogSplit
-from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Micros
-from latecomer.spark.base import Parted, Shared
-from latecomer.store.files import Location, dataset, new_token, read_table, sync, write_table
-from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
+from latecomer.spark.base import Shared
+from latecomer.store.files import Location, dataset, new_token, read_table
+from latecomer.store.layout import TIMESTAMP
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
-from latecomer.windowing.columns import KEY
-from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, closing_panes
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
-from latecomer.windowing.firing.folding import event_columns, fold, set_aside
-from latecomer.windowing.firing.lanes import counts_of_lanes
-from latecomer.windowing.firing.session_bucket import (
-    Bucket,
-    FoldedSessions,
-    fold_events,
-    in_order_of_arrival,
-    standing_panes,
+from latecomer.windowing.firing.folding import (
+    MOST_PARTIALS,
+    SIDE_OUTPUT,
+    Files,
+    FiringPlan,
+    set_aside,
+    written,
 )
+from latecomer.windowing.firing.lanes import counts_of_lanes
+from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, standing_panes
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within import firing_of
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import event_tables
-from latecomer.windowing.session_judge import Arrivals, arrivals_of, session_of
-from latecomer.windowing.session_judge import event_columns as session_columns
+from latecomer.windowing.session_judge import session_of
 
 ROWS_PER_BUCKET = 200_000
 """How many events, or rows of open states, one task merges: fewer are not worth another task's files."""
 MOST_BUCKETS = 256
-MOST_PARTIALS = 1_000_000
-"""If more rows of partial states are held, they are merged."""
 
 
 def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
@@ -68,40 +58,6 @@ def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int
 
 
 @dataclass(frozen=True)
-class FiringPlan:
-    """What tasks know about the outputs: the same for every batch."""
-
-    layout: EventLayout
-    outputs: Mapping[str, Output]
-    measures: Mapping[str, str]
-
-    @cached_property
-    def mergers(self) -> dict[str, Merger]:
-        """By the name of the output."""
-        return {
-            name: Merger(PaneLayout(output, self.layout), self.measures)
-            for name, output in self.outputs.items()
-        }
-
-
-@dataclass(frozen=True)
-class FoldTask:
-    """Some events, and the timeline that judges them."""
-
-    splits: Sequence[LogSplit]
-    timeline: Watermarks
-    outputs: Sequence[str]
-    buckets: Mapping[str, int]
-    """How many buckets the keys of each output are divided into."""
-    late: Mapping[str, Location]
-    """Output → folder of its side output, unless that is published already."""
-    failed: Mapping[str, Location]
-    """Output → folder of its dead letters, unless those are published already."""
-    behind: int | None
-    """The highest watermark that an event of the batch met; None where none of them came behind it."""
-
-
-@dataclass(frozen=True)
 class PaneFile:
     """A file of panes, and where the first of its windows starts and the last one ends; None where that is unknown."""
 
@@ -109,10 +65,10 @@ class PaneFile:
     start: int | None
     end: int | None
 
-    def holds_one(self, starts: Micros, before: int = 0, after: int = 0) -> bool:
-        """Whether one of these ascending moments may be in a window of the file, or so far `before` or `after` it."""
+    def holds_one(self, starts: Micros, before: int = 0) -> bool:
+        """Whether one of these ascending moments may be in a window of the file, or so far `before` it."""
         at = 0 if self.start is None else int(np.searchsorted(starts, self.start - before))
-        return at < len(starts) and (self.end is None or int(starts[at]) <= self.end + after)
+        return at < len(starts) and (self.end is None or int(starts[at]) <= self.end)
 
 
 @dataclass(frozen=True)
@@ -130,9 +86,7 @@ class OutputTask:
     known: KnownKeys | None = None
     """The keys that get empty panes. An output that has those has all keys in the first bucket."""
     folders: Mapping[str, Location] = field(default_factory=dict)
-    """Where files of each lane go."""
-    late: Location | None = None
-    """Where the side output goes, of sessions."""
+    """Where files of each lane go, unless they are published already."""
 
 
 @dataclass(frozen=True)
@@ -145,152 +99,11 @@ class BucketTask:
 
 
 @dataclass(frozen=True)
-class Aside:
-    """The files of events that entered no window of an output."""
-
-    late: Sequence[Location] = ()
-    """The side output."""
-    failed: Sequence[Location] = ()
-    """Its dead letters."""
-
-
-@dataclass(frozen=True)
 class Made:
     """The results of an output in a bucket."""
 
     counts: Counts
-    files: Mapping[str, Sequence[Location]]
-    """The files of each lane."""
-    late: Sequence[Location] = ()
-    """The side output."""
-
-
-# The first kernel
-
-
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Aside]]:
-    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets."""
-    folds = {name: _folding(plan.value, name, task) for name in task.outputs}
-    columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
-    outputs = [each.merger.output for each in folds.values()]
-    for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
-        if events.num_rows:
-            for each in folds.values():
-                with stopping_in_words(each.name, each.merger.layout):
-                    each.take(events)
-    parts: dict[int, dict[str, Any]] = {}
-    for name, each in folds.items():
-        with stopping_in_words(each.name, each.merger.layout):
-            for nth, part in each.by_bucket():
-                parts.setdefault(nth, {})[name] = part
-    return Parted({name: Aside(each.late, each.failed) for name, each in folds.items()}, parts)
-
-
-def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
-    merger = plan.mergers[name]
-    kind = _SessionFolding if merger.output.window.merges else _Folding
-    return kind(name, merger, task)
-
-
-class _Folding:
-    """Folds the events of a task for an output."""
-
-    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
-        self.name, self.merger, self.task = name, merger, task
-        self.late: list[Location] = []
-        self.failed: list[Location] = []
-        self._partials: list[pa.Table] = []
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """The columns of the log that it takes."""
-        return event_columns(self.merger.layout, self.merger)
-
-    def take(self, events: pa.Table) -> None:
-        merger = self.merger
-        for folded in fold(events, merger.layout, self.task.timeline, merger):
-            self._partials.append(folded.states)
-            self.late += _written_aside(folded.late, self.task.late.get(self.name))
-            self.file(folded.failed)
-        if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
-            self._partials = [self._merged()]
-
-    def file(self, letters: pa.Table | None) -> None:
-        """Write the dead letters of the output, if there are any."""
-        self.failed += _written_aside(letters, self.task.failed.get(self.name))
-
-    def _merged(self) -> pa.Table:
-        if self.merger.output.fires_within:
-            return pa.concat_tables(self._partials)
-        return self.merger.merge([self.merger.as_inputs(rows) for rows in self._partials])
-
-    def by_bucket(self) -> Iterator[tuple[int, Any]]:
-        """The partial states of each bucket."""
-        if self._partials:
-            whole = self._merged() if len(self._partials) > 1 else self._partials[0]
-            yield from _divided(whole, self.merger.layout.output.by, self.task.buckets[self.name])
-
-
-class _SessionFolding(_Folding):
-    """The same for sessions: which events are late is known only when all events of a key are together."""
-
-    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
-        super().__init__(name, merger, task)
-        self._folded: list[FoldedSessions] = []
-
-    @cached_property
-    def _wanted(self) -> list[str]:
-        return [*self.merger.columns, *self.merger.output.columns_in_numbers]
-
-    @cached_property
-    def columns(self) -> list[str]:
-        periods = [(0, self.merger.output)]
-        log = self.merger.layout.events
-        return [*session_columns(log, periods, self._wanted), *event_columns(self.merger.layout, self.merger)]
-
-    def take(self, events: pa.Table) -> None:
-        merger, output = self.merger, self.merger.output
-        arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
-        if arrivals.failed.any():
-            some = events.filter(pa.array(arrivals.failed))
-            self.file(failed_letters(some, merger.layout.events, output))
-        behind = self.task.behind
-        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
-
-    def by_bucket(self) -> Iterator[tuple[int, Any]]:
-        by, count = self.merger.output.by, self.task.buckets[self.name]
-        names = [KEY + key for key in by]
-        parts: dict[int, list[FoldedSessions]] = {}
-        for each in self._folded:
-            partials = dict(_divided(each.partials, names, count)) if each.partials is not None else {}
-            witnesses = dict(_divided(each.witnesses, names, count)) if each.witnesses is not None else {}
-            suspects = dict(_suspects(each.suspects, by, count)) if each.suspects is not None else {}
-            for nth in {*partials, *witnesses, *suspects}:
-                found = FoldedSessions(partials.get(nth), suspects.get(nth), witnesses.get(nth))
-                parts.setdefault(nth, []).append(found)
-        yield from parts.items()
-
-
-def _divided(rows: pa.Table, keys: Sequence[str], count: int) -> Iterator[tuple[int, pa.Table]]:
-    """Rows by the bucket of their key."""
-    if count == 1:
-        yield 0, rows
-        return
-    codes = bucket_of(rows, keys, count)
-    for nth in np.unique(codes).tolist():
-        yield nth, rows.filter(pa.array(codes == nth))
-
-
-def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tuple[int, Arrivals]]:
-    if count == 1 or not by:
-        yield 0, suspects
-        return
-    codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
-    for nth in np.unique(codes).tolist():
-        yield nth, suspects.only(codes == nth).apart()
-
-
-# The second kernel
+    files: Files
 
 
 def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]) -> dict[str, Made]:
@@ -377,12 +190,12 @@ class _Merging:
         codes = bucket_of(rows, self.merger.output.by, self.of)
         return rows.filter(pa.array(codes == self.task.nth))
 
-    def touched(self, moments: Micros, before: int = 0, after: int = 0) -> list[Location]:
+    def touched(self, moments: Micros, before: int = 0) -> list[Location]:
         """The files of panes for which `holds_one` is true, and which may hold keys of this bucket."""
         return [
             file.place
             for file in self.asked.panes
-            if may_hold(file.place.name, self.task.nth, self.of)[0] and file.holds_one(moments, before, after)
+            if may_hold(file.place.name, self.task.nth, self.of)[0] and file.holds_one(moments, before)
         ]
 
     def _standing(self, wanted: pa.Table) -> pa.Table:
@@ -399,10 +212,11 @@ class _Merging:
         self.new.append(panes)
 
     def write(self, lane: str, rows: pa.Table | None) -> None:
-        """Write rows of a lane, unless there are none."""
-        if rows is not None and rows.num_rows:
+        """Write rows of a lane, unless there are none, or they are published already."""
+        folder = self.asked.folders.get(lane)
+        if rows is not None and rows.num_rows and folder is not None:
             name = bucket_name(self.task.nth, self.of, new_token())
-            self.files.setdefault(lane, []).append(_written(rows, self.asked.folders[lane] / name))
+            self.files.setdefault(lane, []).append(written(rows, folder / name))
 
 
 class _SessionMerging(_Merging):
@@ -421,10 +235,9 @@ class _SessionMerging(_Merging):
             elif lane != PaneLane.REST:
                 self.write(lane, rows)
         self.close(lanes.get(PaneLane.TO_RETRACT))
-        late: list[Location] = []
         if bucket.suspects is not None and judged is not None:
-            late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
-        return Made(counts_of_lanes(lanes, merger), self.files, late)
+            self.write(SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
+        return Made(counts_of_lanes(lanes, merger), self.files)
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
@@ -461,23 +274,10 @@ def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
 
 def fold_files(files: Sequence[Location]) -> Location:
     """One file with the rows of several, beside the last of them."""
-    return _written(
+    return written(
         pa.concat_tables(map(read_table, files)), files[-1].with_name(f"folded-{new_token()}.parquet")
     )
 
 
 def _moment(micros: int) -> pa.Scalar:
     return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
-
-
-def _written_aside(rows: pa.Table | None, folder: Location | None) -> list[Location]:
-    """Write rows that entered no window to a file in that folder, if there are rows and a folder."""
-    if rows is None or not rows.num_rows or folder is None:
-        return []
-    return [_written(rows, folder / f"part-{new_token()}.parquet")]
-
-
-def _written(rows: pa.Table, file: Location) -> Location:
-    write_table(rows, file)
-    sync(file)
-    return file

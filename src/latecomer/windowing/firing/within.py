@@ -18,7 +18,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import micros_of
 from latecomer.model.arrays import flat
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.source.columns import ORIGIN, POSITION
@@ -33,22 +33,15 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.columns import (
-    BATCH,
-    END,
-    FATE,
-    LAST_ARRIVAL,
-    LAST_SEQUENCE,
-    LAST_WATERMARK,
-    START,
-)
+from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
-from latecomer.windowing.firing.merging import Firing, constant, following, numbers, places_of, timing_and_op
+from latecomer.windowing.firing.merging import Firing, following, numbers, places_of
 from latecomer.windowing.judge import Flags, Judged, Micros
-from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced, with_columns
+from latecomer.windowing.sessions import firsts, text_ranks
 
 _STEP = f"{PRIVATE}step"
 _ON_TIME, _LATE = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
@@ -168,25 +161,15 @@ class FiringWithin(Firing):
         """The panes that fire before the window closes."""
         fires = pa.array(merged.fires)
         due = shown.filter(fires)
-        count = due.num_rows
         came, began = numbers(due, LAST_ARRIVAL), numbers(merged.rows.filter(fires), SINCE_CLOCK)
         match rule:
             case AfterFirst() | Every(clock="arrival"):
                 came = np.maximum(came, by_clock(rule, began))
         mark = numbers(due, LAST_WATERMARK)
-        firing = {
-            "sequence": following(due),
-            **timing_and_op(Timing.EARLY, Op.INSERT, count),
-            "is_last": pa.array(np.zeros(count, bool)),
-            "batch": constant(clocks.batch, count),
-            "fired_at": pa.array(came),
-            "watermark": pa.array(mark, mask=mark <= BEGIN_OF_TIME),
-        }
-        panes = self.merger.published(due, firing)
-        if not discards:  # what accumulates is counted once, where all of it is
-            for name in self.merger.new_columns:
-                panes = replaced(panes, name, 0)
-        return panes
+        met = pa.array(mark, mask=mark <= BEGIN_OF_TIME)
+        panes = self.published(due, clocks, Timing.EARLY, following(due), pa.array(came), met)
+        # What accumulates is counted once, where all of it is.
+        return panes if discards else self.merger.uncounted(panes)
 
     def _left(self, shown: pa.Table, merged: Panes, discards: bool) -> pa.Table:
         """The state of each place after its early panes: one row each."""
@@ -197,9 +180,7 @@ class FiringWithin(Firing):
             left = with_columns(left, {name: flat(own.column(name))})
             left = replaced(left, name, None if name in (SINCE_CLOCK, SINCE_MARK) else 0, fired)
         if discards:
-            for name in self.merger.new_columns:
-                left = replaced(left, name, 0, fired)
-            left = self.merger.emptied(left, fired)
+            left = self.merger.emptied(self.merger.uncounted(left, fired), fired)
         sequence = pc.if_else(pa.array(fired), following(left), flat(left.column(LAST_SEQUENCE)))
         return with_columns(left, {LAST_SEQUENCE: sequence})
 
@@ -234,16 +215,8 @@ class FiringWithin(Firing):
         if merged is None:
             return {}
         over = self.is_last(merged.rows, clocks.now)
-        count = merged.rows.num_rows
-        firing = {
-            "sequence": pa.nulls(count, pa.int64()),
-            **timing_and_op(Timing.LATE, Op.INSERT, count),
-            "is_last": pa.array(over & ~merged.fires),
-            "batch": constant(clocks.batch, count),
-            "fired_at": flat(merged.rows.column(LAST_ARRIVAL)),
-            "watermark": flat(merged.rows.column(LAST_WATERMARK)),
-        }
-        panes = self.merger.published(merged.rows, firing)
+        none = pa.nulls(merged.rows.num_rows, pa.int64())
+        panes = self.published(merged.rows, clocks, Timing.LATE, none, is_last=over & ~merged.fires)
         due = pa.array(merged.fires | over)
         return {PaneLane.LATE: panes.filter(due), PaneLane.WAITING: panes.filter(pc.invert(due))}
 
@@ -267,22 +240,13 @@ class FiringWithin(Firing):
         ).take(pa.array(order))
         alone = merged_by(self.merger, inputs, np.arange(len(order)))
         shown = alone if discards else self.running(alone, place)
-        first = _firsts(place)
+        first = firsts(place)
         nth = Panes(shown, place, is_base, first).nth
         sequence = np.where(is_base, numbers(alone, LAST_SEQUENCE), 0)[_begins(first)] + nth
-        count = len(order)
-        panes = self.merger.published(
-            shown,
-            {
-                "sequence": pa.array(sequence),
-                **timing_and_op(Timing.LATE, Op.INSERT, count),
-                "is_last": flat(both.take(pa.array(order)).column("is_last")),
-                "batch": constant(clocks.batch, count),
-                "fired_at": flat(alone.column(LAST_ARRIVAL)),
-                "watermark": flat(alone.column(LAST_WATERMARK)),
-            },
-            {name: flat(alone.column(name)) for name in self.merger.new_columns},
-        )
+        came, met = (flat(alone.column(name)) for name in (LAST_ARRIVAL, LAST_WATERMARK))
+        is_last = np.asarray(flat(both.column("is_last")))[order]
+        added_now = {name: flat(alone.column(name)) for name in self.merger.new_columns}
+        panes = self.published(shown, clocks, Timing.LATE, pa.array(sequence), came, met, is_last, added_now)
         panes = panes.filter(pa.array(~is_base))
         return (
             self.with_retracts(panes, previous)
@@ -310,14 +274,14 @@ class FiringWithin(Firing):
         order = np.lexsort((*rows.order, np.arange(inputs.num_rows) >= stored, place))
         place, inputs = place[order], inputs.take(pa.array(order))
         cut = rows.cut(rule, order, self._turns(place, inputs, clocks, fate))
-        first = _firsts(place)
+        first = firsts(place)
         begins = first | np.append(False, cut.pane[1:] != cut.pane[:-1])
         merged = merged_by(self.merger, inputs, np.cumsum(begins) - 1)
         return Panes(merged, place[begins], cut.fires[begins], first[begins])
 
     def _turns(self, place: Micros, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
         """What rules need to know about each place; its rows are filled in later."""
-        first = _firsts(place)
+        first = firsts(place)
         starts, ends = (numbers(inputs, name)[first] for name in (START, END))
         # An early pane fires up to when the window closes, a late one as long as late events are taken.
         closes = ends + (self.output.settles_after if fate is Fate.LATE_ACCEPTED else 0)
@@ -328,7 +292,7 @@ class FiringWithin(Firing):
 
     def running(self, rows: pa.Table, place: Micros) -> pa.Table:
         """Each row merged with those of its place before it. It works by halves, so that work is linear in the rows."""
-        first = _firsts(place)
+        first = firsts(place)
         if first.all():
             return rows
         nth = Panes(rows, place, first, first).nth
@@ -357,13 +321,7 @@ class _Rows:
         self.stored = 0 if states is None else states.num_rows
 
     def numbers(self, name: str, nothing: int = 0) -> Micros:
-        parts = [
-            np.asarray(pc.fill_null(flat(each.column(name)), nothing))
-            if name in each.column_names
-            else np.full(each.num_rows, nothing, np.int64)
-            for each in self.tables
-        ]
-        return np.concatenate(parts).astype(np.int64)
+        return np.concatenate([numbers(each, name, nothing) for each in self.tables])
 
     @property
     def order(self) -> list[Micros]:
@@ -374,11 +332,9 @@ class _Rows:
             else pa.nulls(each.num_rows, pa.string())
             for each in self.tables
         ]
-        origin_codes = pa.concat_arrays(origins).dictionary_encode(null_encoding="encode")
-        rank = np.empty(len(origin_codes.dictionary), np.int64)
-        rank[np.asarray(pc.sort_indices(origin_codes.dictionary))] = np.arange(len(rank))
-        columns = [rank[np.asarray(origin_codes.indices)], self.numbers(LAST_ARRIVAL), self.numbers(BATCH)]
-        return [self.numbers(POSITION), *columns, self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)]
+        place = [self.numbers(POSITION), text_ranks(pa.concat_arrays(origins))]
+        came = [self.numbers(LAST_ARRIVAL), self.numbers(BATCH), self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)]
+        return [*place, *came]
 
     def cut(self, rule: Rule, order: Micros, turns: Turns) -> Cuts:
         """The panes of rows in this order."""
@@ -450,22 +406,8 @@ def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Tabl
     return chosen if chosen.num_rows else None
 
 
-def _firsts(place: Micros) -> Flags:
-    first: Flags = np.diff(place, prepend=-1) != 0
-    return first
-
-
 def _begins(first: Flags) -> Micros:
     """For each row, where its place begins."""
     at = np.arange(len(first))
     begins: Micros = np.maximum.accumulate(np.where(first, at, 0))
     return begins
-
-
-def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
-    """Rows with other columns of these names."""
-    for name, column in columns.items():
-        at = rows.schema.get_field_index(name)
-        values = column if isinstance(column, pa.Array) else pa.array(column)
-        rows = rows.set_column(at, name, values.cast(rows.schema.field(at).type))
-    return rows
