@@ -38,8 +38,8 @@ def latecomer_hourly() -> None:
     def snapshot() -> str:
         """A copy a day, at the first hour."""
         return (
-            '[ "{{ data_interval_end.hour }}" != 0 ] || '
-            f"{LATECOMER} snapshot {PIPELINE} /backup/upi-{{{{ ds_nodash }}}}"
+            '[ "{{ dag_run.run_after.hour }}" != 0 ] || '
+            f"{LATECOMER} snapshot {PIPELINE} /backup/upi-{{{{ dag_run.run_after.strftime('%Y%m%d') }}}}"
         )
 
     run() >> check() >> snapshot()
