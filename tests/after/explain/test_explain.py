@@ -346,7 +346,7 @@ def test_sessions_are_judged_as_the_oracle_judges_them(
 ) -> None:
     window = Session("5us", max=longest, touching=touching, final=final)
     output = Output(window=window, aggregates={"n": "count(*)"}, late=late, allowed_lateness=f"{lateness}us")
-    book, watermark = SessionBook(output, window, None), 0
+    book, watermark = SessionBook(output, None, {}), 0
     events, expected = [], []
     for nth, (time, rise) in enumerate(arrivals):
         watermark += 3 * rise
