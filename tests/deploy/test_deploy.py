@@ -20,7 +20,7 @@ import yaml
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
-from latecomer.cli.verbs import VERBS, _built
+from latecomer.cli.verbs import _built
 from latecomer.config import checks
 from latecomer.config.load import load_pipeline
 
@@ -149,7 +149,7 @@ def test_every_command_is_one_that_latecomer_has() -> None:
     found = list(commands())
     assert len(found) == 5
     for verb, *arguments in found:
-        known = {option for each in _built(verb, VERBS[verb]).params for option in each.opts}
+        known = {option for each in _built(verb).params for option in each.opts}
         assert {each for each in arguments if each.startswith("--")} <= known, (verb, arguments)
 
 
