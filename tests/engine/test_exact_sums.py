@@ -22,6 +22,7 @@ from latecomer.windowing.aggregates.exact import (
     quotient,
     squares,
     wholes,
+    with_room,
 )
 from latecomer.windowing.aggregates.sums import Column, ExactSum, LongSum, NarrowSum
 from merging_kit import Given, merged_groups
@@ -79,7 +80,7 @@ def drawn(numbers: Sequence[Any]) -> list[list[Any]]:
 )
 def test_whole_numbers_near_64_bits(sums: type[ExactSum], kind: str, limit: int) -> None:
     groups = drawn(WHOLES)
-    found = in_two_steps(sums("s", Column("v"), "bigint", kind), "bigint", groups)
+    found = in_two_steps(sums("s", Column("v"), kind), "bigint", groups)
     # -2^63 itself fits 64 bits, and no drawn sum is exactly that without being it by one number.
     assert [
         exact(values, limit) if total != -limit else total
@@ -91,7 +92,7 @@ def test_whole_numbers_near_64_bits(sums: type[ExactSum], kind: str, limit: int)
 @pytest.mark.parametrize("scale", [0, 2, 18, 35, 36, 38])
 def test_decimals_near_38_digits(scale: int) -> None:
     kind, groups = f"decimal(38,{scale})", drawn(long_numbers(scale))
-    found = in_two_steps(LongSum("s", Column("v"), kind, kind), kind, groups)
+    found = in_two_steps(LongSum("s", Column("v"), kind), kind, groups)
     with localcontext(prec=80):
         limit = Decimal(10**38).scaleb(-scale)
     assert found == [exact(values, limit) for values in groups]
@@ -99,7 +100,7 @@ def test_decimals_near_38_digits(scale: int) -> None:
 
 
 def test_what_is_beyond_38_digits_is_kept_in_halves_of_the_same_sign() -> None:
-    state = LongSum("s", Column("v"), "decimal(38,2)", "decimal(38,2)")
+    state = LongSum("s", Column("v"), "decimal(38,2)")
     most, least = Decimal("9" * 36 + ".99"), Decimal("-" + "9" * 36 + ".99")
     given_ = given([[least, least], [most]], "decimal(38,2)")
     made = merged_groups(state, [state.init(given_)], [[0, 0, 1]], 2)
@@ -112,7 +113,7 @@ def test_what_is_beyond_38_digits_is_kept_in_halves_of_the_same_sign() -> None:
 
 
 def test_a_sum_that_no_column_holds_is_refused() -> None:
-    state = ExactSum("_lc_measure_x", Column("v"), "decimal(38,0)", WHOLE)
+    state = ExactSum("_lc_measure_x", Column("v"), WHOLE)
     given_ = given([[Decimal(10**38 - 1)] * 2], "decimal(38,0)")
     with pytest.raises(OverflowError, match="38 digits"):
         merged_groups(state, [state.init(given_)], [[0, 0]], 1)
@@ -142,6 +143,18 @@ def test_numbers_of_more_than_38_digits() -> None:
     assert integers(found) == numbers
     assert fits_decimal(found).tolist() == [False, False, False, True, True, False, True]
     assert not fits_64_bits(found)[:6].any()
+
+
+@pytest.mark.parametrize("number", [2**94, -(2**94) - 1, 10**38 - 1, 1 - 10**38])
+def test_only_large_numbers_are_added_up_in_more_than_128_bits(number: int) -> None:
+    column = pa.array([Decimal(number), None, Decimal(2**94 - 1), Decimal(-(2**94))], SHORT)
+    assert with_room(pa.chunked_array([column])).type == LONG
+    assert with_room(pa.chunked_array([column.slice(2), column])).type == LONG
+    for small in ([column.slice(1)], [column.slice(1, 2), column.slice(3)], [column.slice(4)]):
+        assert with_room(pa.chunked_array(small)).type == SHORT
+    assert with_room(pa.chunked_array([], SHORT)).type == SHORT
+    assert with_room(pa.chunked_array([pa.nulls(3, SHORT)])).type == SHORT
+    assert (2**94) * (1 << 32) < 10**38
 
 
 def test_doubles_are_the_nearest() -> None:

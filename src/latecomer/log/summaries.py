@@ -149,9 +149,16 @@ def _summary(row: dict[str, Any], needs: Needs, every: int | Literal["event"]) -
 
 def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]) -> dict[str, Decimal]:
     """The exact sum of each measure; `columns` maps it to its column."""
+    amounts = amounts_of(rows, columns, measures)
+    return {name: Decimal(pc.sum(column).as_py() or 0) for name, column in amounts.items()}
+
+
+def amounts_of(
+    rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]
+) -> dict[str, pa.ChunkedArray]:
+    """Each measure of each row, in a type that has room for the sum."""
     kinds = {name: pa.decimal128(types.MOST_DIGITS, types.scale_of(kind)) for name, kind in measures.items()}
-    totals = {name: pc.sum(rows.column(columns[name]).cast(kind)) for name, kind in kinds.items()}
-    return {name: Decimal(total.as_py() or 0) for name, total in totals.items()}
+    return {name: rows.column(columns[name]).cast(kind) for name, kind in kinds.items()}
 
 
 @exact_amounts()

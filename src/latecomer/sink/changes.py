@@ -123,9 +123,8 @@ class ChangesLogic(FileSinkLogic):
             if steps_to(existing, self._columns, self.shape) is None:
                 fix = "move the folder away, or give the sink another path"
                 raise self._refusal(f"the files in it have other columns ({difference})", fix)
-            self._write_owner(
-                owner
-            )  # from now on files have the wanted columns; older files stay as they are
+            # From now on files have the wanted columns; older files stay as they are.
+            self._write_owner(owner)
 
     def _write_owner(self, owner: dict[str, str]) -> None:
         text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"

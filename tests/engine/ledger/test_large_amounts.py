@@ -47,6 +47,23 @@ def test_sums_of_parts_are_exact() -> None:
     assert amounts_by_batch(rows, {"paise": "paise"}, {"paise": KIND}) == {0: {EVENTS: 2, "paise": THREE}}
 
 
+def test_amounts_are_added_up_batch_by_batch() -> None:
+    kinds = {"batch": KIND, "paise": "bigint", "fee": "int"}
+    columns = {"batch": "amount", "paise": "paise", "fee": "fee"}
+    first = {"batch": [4, 7, 4], "amount": [ONE, TWO, None], "paise": [2**63 - 1] * 3, "fee": [None, 1, None]}
+    then = {"batch": [7, 7], "amount": [-ONE, None], "paise": [2**63 - 1] * 2, "fee": [None, -3]}
+    schema = pa.schema(
+        {"batch": pa.int64(), "amount": pa.decimal128(29, 6), "paise": pa.int64(), "fee": pa.int32()}
+    )
+    parts = [pa.table(each, schema) for each in (first, then, dict.fromkeys(first, ()))]
+    largest = Decimal(2**63 - 1)
+    assert amounts_by_batch(parts, columns, kinds) == {
+        4: {EVENTS: 2, "batch": ONE, "paise": 2 * largest, "fee": 0},
+        7: {EVENTS: 3, "batch": TWO - ONE, "paise": 3 * largest, "fee": -2},
+    }
+    assert amounts_by_batch(parts, columns, {}) == {4: {EVENTS: 2}, 7: {EVENTS: 3}}
+
+
 def test_more_duplicates_are_added_exactly() -> None:
     intake = Intake({"paise": THREE}, {"paise": ONE}, {})
     assert with_duplicates(intake, {"paise": TWO}).duplicate == {"paise": THREE}

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.log.repeated import COLUMNS, Repeated
-from latecomer.log.summaries import sums_of
+from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import EVENTS, exact_amounts
 from latecomer.store.data_files import batch_of, batches_of
 from latecomer.store.table import Table
@@ -48,10 +47,12 @@ def amounts_by_batch(
     """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
     amounts: BatchAmounts = {}
     for rows in parts:
-        for batch in pc.unique(rows.column("batch")).to_pylist():
-            some = rows.filter(pc.field("batch") == batch)
-            known = amounts.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
-            known[EVENTS] += some.num_rows
-            for name, amount in sums_of(some, columns, measures).items():
-                known[name] += amount
+        found = amounts_of(rows, columns, measures)
+        numbered = {str(nth): column for nth, column in enumerate(found.values())}  # names may be any
+        by_batch = pa.table({"batch": rows.column("batch"), **numbered}).group_by("batch", use_threads=False)
+        for row in by_batch.aggregate([([], "count_all"), *((nth, "sum") for nth in numbered)]).to_pylist():
+            known = amounts.setdefault(row["batch"], dict.fromkeys((EVENTS, *measures), Decimal(0)))
+            known[EVENTS] += row["count_all"]
+            for nth, name in enumerate(measures):
+                known[name] += row[f"{nth}_sum"] or 0
     return amounts

@@ -290,7 +290,7 @@ def _before(store: Store, last: int, kept: int) -> int:
     return min(recent, default=0) - 1
 
 
-# BatchAmounts
+# Amounts
 
 
 def _sums(store: Store, table: Table, columns: Mapping[str, str], after: int, until: int) -> BatchAmounts:

@@ -148,9 +148,9 @@ def assignments_column(layout: PaneLayout) -> str:
 def _amounts(name: str, amount: Amount, kind: str, layout: PaneLayout) -> State:
     """The sum of a measure of the ledger."""
     if kind not in types.INTEGERS:
-        return ExactSum(name, amount, kind, f"decimal(38,{types.scale_of(kind)})", zero=True)
+        return ExactSum(name, amount, f"decimal(38,{types.scale_of(kind)})", zero=True)
     sums = ExactSum if layout.events.wide_sums else NarrowSum
-    return sums(name, amount, kind, layout.whole_sum_type, zero=True)
+    return sums(name, amount, layout.whole_sum_type, zero=True)
 
 
 def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
@@ -192,5 +192,5 @@ def _sum(name: str, column: str, kind: str, value: str) -> State:
     if not types.is_exact(kind):
         return FloatSum(name, column)
     if types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS:
-        return LongSum(name, Column(column), kind, value)
-    return (NarrowSum if value == "bigint" else ExactSum)(name, Column(column), kind, value)
+        return LongSum(name, Column(column), value)
+    return (NarrowSum if value == "bigint" else ExactSum)(name, Column(column), value)

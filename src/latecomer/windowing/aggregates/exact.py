@@ -13,22 +13,17 @@ from latecomer.model import types
 from latecomer.windowing.aggregates.base import Flags, only
 
 SHORT, LONG = pa.decimal128(types.MOST_DIGITS, 0), pa.decimal256(76, 0)
-"""The types in which whole numbers are added up."""
-_FEW_DIGITS = 19
-"""No log has so many numbers of so many digits that their sum has more than 38 digits."""
+"""The type of numbers that are added up, and that of sums of them that may have more than 38 digits."""
+_SMALL = 1 << 30
+"""The sum of four billion numbers whose upper 64 bits are less than this has at most 38 digits."""
 TOO_LONG = 10**types.MOST_DIGITS
 """The first whole number that no decimal column holds."""
 _ROOT_DIGITS = types.MOST_DIGITS // 2
 """The square of a number of so many digits has at most 38 digits."""
 
 
-def sum_type(kind: str) -> pa.DataType:
-    """The type in which numbers of a type are added up."""
-    return SHORT if types.whole_digits(kind) + types.scale_of(kind) <= _FEW_DIGITS else LONG
-
-
 def wholes(column: pa.Array, kind: pa.DataType = SHORT) -> pa.Array:
-    """Whole numbers, or decimals without their point, in a type for sums.
+    """Whole numbers, or decimals without their point.
 
     >>> wholes(pa.array([Decimal("1.25"), None])).to_pylist()
     [Decimal('125'), None]
@@ -38,13 +33,24 @@ def wholes(column: pa.Array, kind: pa.DataType = SHORT) -> pa.Array:
     return column.cast(pa.int64()).cast(kind)
 
 
+def with_room(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers in a type that has room for their sum. Most are small: Arrow adds them up fast in 128 bits."""
+    return numbers if all(map(_are_small, numbers.chunks)) else numbers.cast(LONG)
+
+
+def _are_small(numbers: pa.Array) -> bool:
+    words = np.frombuffer(numbers.buffers()[1] or b"", np.int64)
+    upper = words[2 * numbers.offset :][1 : 2 * len(numbers) : 2]
+    return bool(np.all((upper >= -_SMALL) & (upper < _SMALL)))
+
+
 def squares(column: pa.Array) -> tuple[pa.Array, Flags]:
     """The squares of whole numbers, or of decimals without their point, and where a square has more than 38 digits. Of
     null and of such a square there is null."""
     numbers = wholes(column)
     short = _within(numbers, 1 - 10**_ROOT_DIGITS, 10**_ROOT_DIGITS - 1)
     roots = only(numbers, short).cast(pa.decimal256(_ROOT_DIGITS, 0))
-    return pc.multiply(roots, roots).cast(LONG), ~short
+    return pc.multiply(roots, roots).cast(SHORT), ~short
 
 
 def fits_64_bits(numbers: pa.Array) -> Flags:

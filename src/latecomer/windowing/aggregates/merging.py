@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from latecomer.model.arrays import flat
 from latecomer.windowing.aggregates.base import Columns, Groups, State, column_of
+from latecomer.windowing.aggregates.exact import SHORT, with_room
 
 _ROW = "row"
 
@@ -29,6 +30,9 @@ def merge_states(
     """Merge rows that are equal in the columns `by`; `more` are other columns for Arrow to fold."""
     folds = {name: fold for state in states for name, fold in state.folds.items()} | dict(more or {})
     aggregations = list(folds.items())
+    for place, field in enumerate(inputs.schema):
+        if field.type == SHORT and folds.get(field.name) == "sum":
+            inputs = inputs.set_column(place, field.name, with_room(inputs.column(place)))
     grouping = [state for state in states if state.needs_groups]
     if grouping:
         inputs = inputs.append_column(_ROW, pa.array(np.arange(inputs.num_rows)))

@@ -29,7 +29,7 @@ from latecomer.windowing.aggregates.base import (
     valid,
 )
 from latecomer.windowing.aggregates.exact import (
-    LONG,
+    SHORT,
     as_type,
     decimals,
     doubles,
@@ -37,7 +37,6 @@ from latecomer.windowing.aggregates.exact import (
     integers,
     quotient,
     squares,
-    sum_type,
     wholes,
 )
 
@@ -45,17 +44,17 @@ from latecomer.windowing.aggregates.exact import (
 class LosableSum:
     """An exact sum. Once it has more than 38 digits, it is null and stays null."""
 
-    def __init__(self, name: str, kind: str, added_as: pa.DataType) -> None:
+    def __init__(self, name: str, kind: str) -> None:
         self.name, self.held = name, arrow_type(kind)
         self.whole, self.lost = part(name, "whole"), part(name, "lost")
         self.folds = {self.whole: "sum", self.lost: "any"}
-        self.kinds = {self.whole: added_as, self.lost: pa.bool_()}
+        self.kinds = {self.whole: SHORT, self.lost: pa.bool_()}
 
     def of(self, column: pa.Array) -> Columns:
         return self.of_wholes(wholes(column), np.zeros(len(column), bool))
 
     def of_wholes(self, numbers: pa.Array, lost: Flags) -> Columns:
-        return {self.whole: pc.fill_null(numbers.cast(self.kinds[self.whole]), 0), self.lost: pa.array(lost)}
+        return {self.whole: pc.fill_null(numbers, 0), self.lost: pa.array(lost)}
 
     def stored(self, panes: pa.Table, unless: Flags) -> Columns:
         """From stored sums. A null is a lost sum, `unless` there was no value."""
@@ -75,7 +74,7 @@ class Average(State):
         self.name, self.column = name, column
         self.count = state_column(name, "count")
         held = f"decimal(38,{types.scale_of(kind)})"
-        self.sum = LosableSum(state_column(name, "sum"), held, sum_type(kind))
+        self.sum = LosableSum(state_column(name, "sum"), held)
         self.columns = {self.sum.name: held, self.count: "bigint"}
         self.folds = {**self.sum.folds, self.count: "sum"}
         self.kinds = {**self.sum.kinds, self.count: pa.int64()}
@@ -170,7 +169,7 @@ class ExactMoment(State):
         parts = ("count", "sum", "squares", "rough_sum", "rough_squares")
         self.count, total, powers, *rough = (state_column(name, part) for part in parts)
         self.rough = rough
-        self.sum, self.squares = LosableSum(total, WHOLE, sum_type(kind)), LosableSum(powers, WHOLE, LONG)
+        self.sum, self.squares = LosableSum(total, WHOLE), LosableSum(powers, WHOLE)
         self.columns = {self.count: "bigint", total: WHOLE, powers: WHOLE, **dict.fromkeys(rough, "double")}
         plain = dict.fromkeys((self.count, *rough), "sum")
         self.folds = {**plain, **self.sum.folds, **self.squares.folds}

@@ -29,12 +29,12 @@ from latecomer.windowing.aggregates.base import (
     valid,
 )
 from latecomer.windowing.aggregates.exact import (
+    SHORT,
     as_type,
     decimals,
     fits_64_bits,
     fits_decimal,
     integers,
-    sum_type,
     wholes,
 )
 
@@ -85,19 +85,19 @@ _LOW = pa.scalar(Decimal(10**LOW_DIGITS), pa.decimal256(LOW_DIGITS + 1, 0))
 class ExactSum(State):
     """A sum of whole numbers or decimals, in a column that is wide enough for it."""
 
-    def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
-        """`of` is the type of the numbers, `kind` that of the sum. The sum of no numbers is 0 if `zero`, else null."""
+    def __init__(self, name: str, term: Term, kind: str, zero: bool = False) -> None:
+        """`kind` is the type of the sum. The sum of no numbers is 0 if `zero`, else null."""
         self.name, self.term, self.kind, self.held = name, term, kind, arrow_type(kind)
         self.columns = {name: kind} if name.startswith(PRIVATE) else {}
-        self.whole, self.added_as = part(name, "whole"), sum_type(of)
-        self.folds, self.kinds = {self.whole: "sum"}, {self.whole: self.added_as}
+        self.whole = part(name, "whole")
+        self.folds, self.kinds = {self.whole: "sum"}, {self.whole: SHORT}
         self.counts = (self.whole,) if zero else ()
 
     def init(self, events: Events) -> Columns:
-        return {self.whole: wholes(self.term(events), self.added_as)}
+        return {self.whole: wholes(self.term(events))}
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.whole: wholes(column_of(panes, self.name), self.added_as)}
+        return {self.whole: wholes(column_of(panes, self.name))}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         total = merged[self.whole]
@@ -110,8 +110,8 @@ class NarrowSum(ExactSum):
     """A sum of whole numbers in a column of 64 bits, as in stores of earlier versions. A larger sum is null there, and
     kept in a column beside it."""
 
-    def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
-        super().__init__(name, term, of, kind, zero)
+    def __init__(self, name: str, term: Term, kind: str, zero: bool = False) -> None:
+        super().__init__(name, term, kind, zero)
         self.beyond = beyond_column(name)
         self.columns = {**self.columns, self.beyond: WHOLE}
 
@@ -128,21 +128,25 @@ class NarrowSum(ExactSum):
 class LongSum(ExactSum):
     """A sum of decimals of nearly 38 digits. A longer sum is null, and kept beside it in two halves."""
 
-    def __init__(self, name: str, term: Term, of: str, kind: str) -> None:
-        super().__init__(name, term, of, kind)
+    def __init__(self, name: str, term: Term, kind: str) -> None:
+        super().__init__(name, term, kind)
         self.high, self.low = beyond_halves(name)
         self.columns = {self.high: WHOLE, self.low: kind}
+        self.folds = {**self.folds, self.high: "sum"}
+        self.kinds = {**self.kinds, self.high: SHORT}
+
+    def init(self, events: Events) -> Columns:
+        return {**super().init(events), self.high: pa.nulls(len(events), SHORT)}
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        short = super().stored(panes, fresh)
-        high, low = (wholes(column_of(panes, name), _HALF) for name in (self.high, self.low))
-        if high.null_count == len(high):
-            return short
-        long = pc.add(pc.multiply(high, _LOW), pc.fill_null(low, 0)).cast(self.added_as)
-        return {self.whole: pc.coalesce(long, short[self.whole])}
+        whole = pc.coalesce(column_of(panes, self.name), column_of(panes, self.low))
+        return {self.whole: wholes(whole), self.high: column_of(panes, self.high)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        total = merged[self.whole]
+        total, high = merged[self.whole], merged[self.high]
+        if high.null_count < len(high):
+            more = pc.multiply(pc.fill_null(high, 0).cast(_HALF), _LOW)
+            total = pc.add(total.cast(more.type), more)
         made = {
             self.name: as_type(total, self.held),
             self.high: pa.nulls(len(total), arrow_type(WHOLE)),

@@ -86,7 +86,7 @@ class OutputTask:
     known: KnownKeys | None = None
     """The keys that get empty panes. An output that has those has all keys in the first bucket."""
     folders: Mapping[str, Location] = field(default_factory=dict)
-    """Where files of each lane go, unless they are published already."""
+    """Where files of each lane go. The side output has none where it is published already."""
 
 
 @dataclass(frozen=True)
@@ -212,11 +212,10 @@ class _Merging:
         self.new.append(panes)
 
     def write(self, lane: str, rows: pa.Table | None) -> None:
-        """Write rows of a lane, unless there are none, or they are published already."""
-        folder = self.asked.folders.get(lane)
-        if rows is not None and rows.num_rows and folder is not None:
+        """Write rows of a lane, unless there are none."""
+        if rows is not None and rows.num_rows:
             name = bucket_name(self.task.nth, self.of, new_token())
-            self.files.setdefault(lane, []).append(written(rows, folder / name))
+            self.files.setdefault(lane, []).append(written(rows, self.asked.folders[lane] / name))
 
 
 class _SessionMerging(_Merging):
@@ -235,7 +234,8 @@ class _SessionMerging(_Merging):
             elif lane != PaneLane.REST:
                 self.write(lane, rows)
         self.close(lanes.get(PaneLane.TO_RETRACT))
-        if bucket.suspects is not None and judged is not None:
+        unpublished = SIDE_OUTPUT in asked.folders
+        if unpublished and bucket.suspects is not None and judged is not None:
             self.write(SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
         return Made(counts_of_lanes(lanes, merger), self.files)
 
