@@ -565,6 +565,24 @@ def test_two_outputs_must_not_share_a_sink(tmp_path: Path) -> None:
     assert "writes where output totals writes already" in outcome
 
 
+@pytest.mark.parametrize(
+    ("own", "clashing"),
+    [
+        ("sqlite: results.db", "sqlite: {path: results.db, table: second}"),
+        ("kafka: {servers: a, compacted: true}", "kafka: {servers: a, compacted: true, topic: second}"),
+    ],
+)
+def test_of_several_sinks_at_a_place_the_one_that_clashes_is_named(
+    tmp_path: Path, own: str, clashing: str
+) -> None:
+    head, output = GOOD.split("  totals:")
+    outputs = {"first": own, "second": own, "third": clashing}
+    written = (f"  {name}:{output.replace('sqlite: results.db', sink)}" for name, sink in outputs.items())
+    (outcome,) = problems(head + "".join(written), tmp_path)
+    assert "outputs.third.sinks[0]" in outcome
+    assert "writes where output second writes already" in outcome
+
+
 def test_outputs_that_differ_only_in_case_clash(tmp_path: Path) -> None:
     again = GOOD[GOOD.index("  totals:") :].replace("totals:", "Totals:")
     assert "differ only in case" in problems(GOOD + again, tmp_path)[0]

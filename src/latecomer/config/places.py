@@ -131,8 +131,9 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
             continue
         part = sink.part(listed.name)
         others = {other: owner for (path, other), owner in seen.items() if path == place}
-        if others and (part == "" or "" in others or part in others):
-            reason = f"writes where {owner_in_words(next(iter(others.values())))} writes already"
+        clashing = [owner for other, owner in others.items() if "" in (part, other) or part == other]
+        if clashing:
+            reason = f"writes where {owner_in_words(clashing[0])} writes already"
             yield Problem(field, reason, sink.place, f"give each output a {what} of its own")
         seen[place, part] = listed.owner
 
