@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
 from latecomer.errors import BUG, StoreError
 from latecomer.log.logged import LogSplit
-from latecomer.log.moments import Flags
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from latecomer.model.array_types import Flags, Integers
+
 Hashes = npt.NDArray[np.uint64]
 
 _WORD = 8
@@ -50,7 +52,7 @@ def _mixed(found: Hashes, word: Hashes) -> Hashes:
     return np.asarray(mixed ^ (mixed >> np.uint64(29)), np.uint64)
 
 
-def _bytes_of(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def _bytes_of(ids: pa.Array) -> tuple[Integers, npt.NDArray[np.uint8]]:
     """Where each id starts and the last one ends, and the bytes."""
     binary = ids.cast(pa.large_binary())
     _, offsets, data = binary.buffers()
@@ -73,11 +75,11 @@ class Filter:
             firsts = np.flatnonzero(np.diff(places, prepend=-1))
             self.words[places[firsts]] = np.bitwise_or.reduceat(bits, firsts)
 
-    def may_hold(self, hashes: Hashes, bits: Hashes) -> npt.NDArray[np.bool_]:
+    def may_hold(self, hashes: Hashes, bits: Hashes) -> Flags:
         """Which of the hashes the filter may hold; `bits` are their `filter_bits`."""
         return np.asarray((self.words[self._places(hashes)] & bits) == bits)
 
-    def _places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+    def _places(self, hashes: Hashes) -> Integers:
         return np.asarray(((hashes >> _HALF) * np.uint64(len(self.words))) >> _HALF, np.uint64).astype(
             np.int64
         )

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
 from latecomer.errors import StoreError
 from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import EARLIEST
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -22,8 +22,6 @@ OF, FLOOR = b"latecomer.events", b"latecomer.floor"
 """Metadata of a file: the log that it belongs to, and since when it has all ids."""
 TO = "to"
 """Stands between the first and the last batch in a file's name."""
-
-Rows = npt.NDArray[np.int64]
 
 
 def remembered_since(timeline: Timeline | None, outputs: Iterable[Output]) -> int:
@@ -39,9 +37,9 @@ def remembered_since(timeline: Timeline | None, outputs: Iterable[Output]) -> in
 class Hits:
     """Hashes that were found: which of the wanted ones, and the ids and times stored for them."""
 
-    asked: Rows
+    asked: Integers
     ids: pa.Array
-    times: Rows
+    times: Integers
 
 
 class Run:
@@ -49,7 +47,7 @@ class Run:
 
     def __init__(self, rows: pa.RecordBatch) -> None:
         self.hashes: Hashes = rows.column("hash").to_numpy()
-        self.times: Rows = rows.column("time").to_numpy()
+        self.times: Integers = rows.column("time").to_numpy()
         self.ids: pa.Array = rows.column("id")
         self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
 
@@ -133,10 +131,10 @@ _kept_open = lru_cache(maxsize=256)(opened)
 """In a worker: the file of a segment never changes."""
 
 
-def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
+def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Integers]:
     """The hashes of ids in order, and the row of each; rows are counted through all parts. Nulls have no hash."""
     hashes: list[Hashes] = [np.empty(0, np.uint64)]
-    rows: list[Rows] = [np.empty(0, np.int64)]
+    rows: list[Integers] = [np.empty(0, np.int64)]
     count = 0
     for ids in parts:
         hashes.append(hash_ids(ids.drop_null()))

@@ -14,7 +14,6 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +22,7 @@ from latecomer.log.envelope import Enveloped, Given, enveloped
 from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
+from latecomer.model.array_types import Flags
 from latecomer.model.strategies import Needs
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source, Split, summed
 from latecomer.spark.base import Shared
@@ -51,7 +51,7 @@ class LaneWriter(Protocol):
         """Take some rows of a lane."""
 
 
-FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bool_], Hashes]]
+FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[Flags, Hashes]]
 """Events, and when each origin landed → which events came before, and the hashes of the ids of the others."""
 
 

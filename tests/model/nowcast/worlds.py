@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from latecomer.model.array_types import Integers
 from latecomer.model.nowcast.estimating import Real
 from latecomer.model.nowcast.filling import Filled, Fillings
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
@@ -43,7 +43,7 @@ class World:
     """How much of the rate each key has."""
 
     @property
-    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def starts(self) -> Integers:
         return np.arange(self.windows) * MINUTE
 
     def fillings(self, seed: int) -> Fillings:
@@ -83,7 +83,7 @@ class Weeks:
     rate: float = 400.0
 
     @property
-    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def starts(self) -> Integers:
         return MONDAY + np.arange(self.weeks * 7 * 24 * HOUR // self.length) * self.length
 
     @property

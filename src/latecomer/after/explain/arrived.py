@@ -18,8 +18,8 @@ from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.markup import escape, fragment, heading
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
@@ -202,7 +202,7 @@ class _Read:
         chosen = np.array(which, np.int64)
         return list(zip(self.came[chosen].tolist(), self.times[chosen].tolist(), strict=True))
 
-    def _judged(self, rows: pa.Table, behind: Whole) -> list[Point]:
+    def _judged(self, rows: pa.Table, behind: Integers) -> list[Point]:
         """What became of the events behind the watermark. Those whose window is still open are on time."""
         windows = self.rules.window
         if not isinstance(windows, FixedWindow):

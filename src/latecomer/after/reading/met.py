@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.model.lateness.histogram import Whole
+from latecomer.model.array_types import Integers
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
 
 
-def micros(moments: pa.Array) -> Whole:
+def micros(moments: pa.Array) -> Integers:
     """Moments as microseconds; none may be missing."""
     return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
 
-def met_watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
+def met_watermarks(store: Store, batch: Integers, tick: Integers) -> Integers:
     """The watermark that judged each event, from the timeline."""
     if not len(batch):
         return batch

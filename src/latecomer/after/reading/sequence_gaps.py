@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.numbers import UNKNOWN, Gaps, Moments, Seen, Whole, gaps_between
+from latecomer.after.reading.numbers import UNKNOWN, Gaps, Seen, gaps_between
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.zoned import written
 from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
 from latecomer.store.layout import DEAD_LETTERS as LETTERS
@@ -187,7 +188,7 @@ def _parts(
                 yield part
 
 
-def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _whole(texts: pa.Array) -> tuple[Integers, Flags]:
     """Texts of digits as 64-bit numbers, without those that do not fit; and which of them fit."""
     try:
         numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -198,12 +199,12 @@ def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]
         return np.array([n for n, fit in zip(exact, fits, strict=True) if fit], np.int64), fits
 
 
-def _micros(moments: pa.Array) -> Moments:
+def _micros(moments: pa.Array) -> Micros:
     whole = pc.fill_null(moments.cast(pa.int64()), UNKNOWN)
     return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _certain(gaps: Gaps, store: Store) -> Flags:
     """Which gaps retention has not made: those after an event from which on it has removed nothing."""
     since = covered_since(store)
     if since is None:
@@ -218,7 +219,7 @@ def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.asarray(certain, bool)
 
 
-def _as_table(gaps: Gaps, shown: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
+def _as_table(gaps: Gaps, shown: Flags, names: list[str]) -> pa.Table:
     around = [gaps.happened_before, gaps.happened_after, gaps.arrived_before, gaps.arrived_after]
     moments = (each[shown] for each in [*around, gaps.since])
     columns = [

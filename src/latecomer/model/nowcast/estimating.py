@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.array_types import Doubles, Flags, Integers
 
-Real = np.ndarray[Any, np.dtype[np.float64]]
+Real = Doubles
 
 LEVEL = 0.9
 """The share of intervals that contain the final number."""
@@ -178,7 +177,7 @@ def _power(size: Real, errors: Real) -> float:
     return 0.5 if spread < 1e-9 else min(max(float(x @ y) / spread, 0.0), 1.0)
 
 
-def in_groups(codes: Whole) -> tuple[Whole, Whole]:
+def in_groups(codes: Integers) -> tuple[Integers, Integers]:
     """The begin and the end of each group, for codes in ascending order; the groups are the codes from 0 on."""
     most = int(codes[-1]) + 1 if len(codes) else 0
     every = np.arange(most)

@@ -18,9 +18,9 @@ from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
+from latecomer.model.array_types import Integers
 from latecomer.model.expressions import expression
 from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.sources import BySource
@@ -268,7 +268,7 @@ class _Rows:
             walk.take(self._moment(start, end, starts))
         return walk.course()
 
-    def _moment(self, start: int, end: int, starts: Whole) -> RecordedBatch:
+    def _moment(self, start: int, end: int, starts: Integers) -> RecordedBatch:
         kind = self.kind[start]
         ticks = []
         for row in range(start, end):

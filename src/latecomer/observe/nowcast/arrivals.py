@@ -19,8 +19,8 @@ from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import Real
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
@@ -51,11 +51,11 @@ Key = tuple[Any, ...]
 class Arrivals:
     """Some events, in order of event time."""
 
-    times: Whole
-    came: Whole
-    met: Whole
+    times: Integers
+    came: Integers
+    met: Integers
     """The watermark that judged each event."""
-    key: Whole
+    key: Integers
     """The place of each event's key in `keys`."""
     amounts: Mapping[str, Real]
     """What each event adds to a number, where the output accepts it."""
@@ -77,7 +77,7 @@ class Arrivals:
         return self.since <= FIRST_MOMENT
 
     @property
-    def delays(self) -> Whole:
+    def delays(self) -> Integers:
         """Arrival less event time, of the events since the first arrival."""
         watched = self.times >= self.watched_since
         return self.came[watched] - self.times[watched]
@@ -159,7 +159,7 @@ def _needed(layout: PaneLayout) -> list[str]:
 
 
 def _arrivals(
-    layout: PaneLayout, times: Whole, came: Whole, met: Whole, values: dict[str, pa.Array]
+    layout: PaneLayout, times: Integers, came: Integers, met: Integers, values: dict[str, pa.Array]
 ) -> Arrivals:
     """The events that an output keeps, from the columns that it needs."""
     output = layout.output

@@ -7,11 +7,11 @@ returns the same value as `written.py`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import LATEST
 
 NUMBERS = {
@@ -100,7 +100,7 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     return numbers
 
 
-def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
+def with_other_letters(texts: pa.Array, kind: str) -> Integers:
     """The indices of texts with characters that numbers of this type usually do not have: spaces, digits of other
     scripts, letters of hexadecimal numbers."""
     letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"
