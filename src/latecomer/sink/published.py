@@ -10,7 +10,7 @@ import pyarrow as pa
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.sinks import ListedSink, Sink, Stream
 from latecomer.store.layout import TIMESTAMP, PaneLayout
-from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
+from latecomer.store.order import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.sql import listed
 from latecomer.store.store import Store

@@ -25,7 +25,7 @@ from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
-from latecomer.store.publication import DEAD_LETTER_ORDER
+from latecomer.store.order import DEAD_LETTER_ORDER
 from latecomer.store.sql import listed
 from latecomer.store.store import Store
 from latecomer.store.table import Table

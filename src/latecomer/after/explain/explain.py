@@ -52,7 +52,7 @@ from latecomer.store.columns import EVENTS as PANE_EVENTS
 from latecomer.store.columns import measure_column
 from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
-from latecomer.store.publication import publication_order
+from latecomer.store.order import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import joining

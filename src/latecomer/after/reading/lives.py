@@ -23,7 +23,7 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.written_values import csv_text, json_value
-from latecomer.store.publication import publication_order
+from latecomer.store.order import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
 

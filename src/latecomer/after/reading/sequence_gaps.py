@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,12 +87,12 @@ class _Counted:
         wanted = pc.field("batch") <= through
         if self.producer is not None:
             wanted &= pc.field("producer") == self.producer
-        for rows in _parts(table, name, _NUMBERED, wanted):
+        for rows in table.parts(_NUMBERED, 1 << 17, wanted, name):
             self._take(rows)
 
     def take_letters(self, table: Table, through: int) -> None:
         """As far as they can be read, dead letters name their producer and number."""
-        for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
+        for rows in table.parts(_LETTERS, _AT_ONCE, pc.field("batch") <= through, "dead letters"):
             letters = rows.select(["raw", "source_partition"]).to_pylist()
             named = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
             self._unreadable += named.count(None)
@@ -167,25 +166,6 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else None
-
-
-def _parts(
-    table: Table, name: str, schema: pa.Schema, wanted: pc.Expression, size: int = 1 << 17
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, part by part; few parts are in memory at a time."""
-    files = table.files()
-    total, done = sum(file.rows for file in files), 0
-    if not total:
-        return
-    with table.explained():
-        rows = table.dataset(files, schema)
-        for part in rows.to_batches(
-            columns=schema.names, filter=wanted, batch_size=size, batch_readahead=2, fragment_readahead=2
-        ):
-            LOG.info("reading %s, %s of %s", name, f"{done:,}", f"{total:,}")
-            done += part.num_rows
-            if part.num_rows:
-                yield part
 
 
 def _whole(texts: pa.Array) -> tuple[Integers, Flags]:
