@@ -100,7 +100,7 @@ def fill(runner: Runner, store: Store) -> Filled:
     plan = Shared(_plan(store, new, before))
     events = unread = 0
     for table in (store.events, store.duplicates):
-        if not table.exists or store.layout.unknown_fields not in table.columns:
+        if store.layout.unknown_fields not in table.columns:
             continue
         table.widen()  # which may write its files again
         files = [file for file in table.files() if _mentions(store, table, file, new)]

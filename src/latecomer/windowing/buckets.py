@@ -10,11 +10,10 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.log.hashes import hash_ids
-from latecomer.model.array_types import Integers
+from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.arrays import flat
 from latecomer.windowing.aggregates.base import one_zero
 
@@ -40,7 +39,7 @@ def bucket_of(rows: pa.Table, keys: Sequence[str], count: int) -> Integers:
     return (codes % np.uint64(count)).astype(np.int64)
 
 
-def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+def _hashes(values: pa.Array) -> Unsigned:
     kind = values.type
     if pa.types.is_floating(kind):
         values = one_zero(values).cast(pa.float64()).view(pa.int64())

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latecomer.model.array_types import Integers
-from latecomer.model.nowcast.estimating import Real
+from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.nowcast.filling import Filled, Fillings
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
@@ -16,7 +15,7 @@ MINUTE = 60_000_000
 WHOLE = 6 * MINUTE
 AGES = (MINUTE // 2, MINUTE, 2 * MINUTE)
 Generator = np.random.Generator
-Delays = Callable[[Generator, int, int], Real]
+Delays = Callable[[Generator, int, int], Doubles]
 """Of a window and so many events, in microseconds."""
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from latecomer.model.array_types import Flags, Integers, Micros
+from latecomer.model.array_types import Flags, Integers, Micros, Unsigned
 
 UNKNOWN = np.iinfo(np.int64).min
 """The event time of a row that has none."""
@@ -88,9 +87,9 @@ def _begins(ordered: Intervals, furthest: Integers) -> Flags:
     return np.concatenate([[True], apart | (ordered.producer[1:] != ordered.producer[furthest])])
 
 
-def _between(lower: Integers, upper: Integers) -> npt.NDArray[np.uint64]:
+def _between(lower: Integers, upper: Integers) -> Unsigned:
     """How many numbers lie between two, the smaller first. Unsigned, so that it cannot overflow."""
-    difference: npt.NDArray[np.uint64] = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
+    difference: Unsigned = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
     return difference
 
 
@@ -126,7 +125,7 @@ class Gaps:
     producer: Integers
     first: Integers
     last: Integers
-    missing: npt.NDArray[np.uint64]
+    missing: Unsigned
     happened_before: Micros
     happened_after: Micros
     arrived_before: Micros

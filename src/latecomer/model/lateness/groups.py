@@ -16,8 +16,6 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
 
-Amounts = Doubles
-
 BLOCKS = 20
 FEWEST = 5
 """A group with fewer late events is not tested."""
@@ -133,7 +131,7 @@ class Bias:
 
 
 def bias(
-    function: str, counts: Amounts, late_counts: Amounts, sums: Amounts, late_sums: Amounts
+    function: str, counts: Doubles, late_counts: Doubles, sums: Doubles, late_sums: Doubles
 ) -> tuple[float, float, float | None, Interval | None] | None:
     """`count`, `sum` or `avg` with all events and without the late ones, the change, and its interval.
 

@@ -13,8 +13,8 @@ from math import erfc, sqrt
 
 import numpy as np
 
-from latecomer.model.array_types import Integers
-from latecomer.model.nowcast.estimating import LEAST, LEVEL, Real
+from latecomer.model.array_types import Doubles, Integers
+from latecomer.model.nowcast.estimating import LEAST, LEVEL
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.nowcast.rhythm import SURE
 
@@ -141,7 +141,7 @@ def drift(filled: Sequence[Filled]) -> Drift | None:
     return None if worst is None else worst[1]
 
 
-def rank_test(one: Real, other: Real) -> float:
+def rank_test(one: Doubles, other: Doubles) -> float:
     """The probability that chance alone makes two samples differ so much (Mann and Whitney, with ties).
 
     >>> round(rank_test(np.arange(30.0), np.arange(30.0)), 2), rank_test(np.zeros(9), np.zeros(9))

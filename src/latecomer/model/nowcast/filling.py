@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from latecomer.model.array_types import Integers
-from latecomer.model.nowcast.estimating import LEAST, MOST, Past, Real, in_groups
+from latecomer.model.array_types import Doubles, Integers
+from latecomer.model.nowcast.estimating import LEAST, MOST, Past, in_groups
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
 EVENTS = ""
@@ -27,8 +27,8 @@ class Filled:
     window: Integers
     """The number of the window."""
     key: Integers
-    seen: Mapping[str, Real]
-    final: Mapping[str, Real]
+    seen: Mapping[str, Doubles]
+    final: Mapping[str, Doubles]
     begin: Integers
     end: Integers
     """Where each key begins and ends."""
@@ -74,7 +74,7 @@ class Filled:
             self._alike[one, other] = same and np.array_equal(self.final[one], self.final[other])
         return self._alike[one, other]
 
-    def shares(self) -> tuple[Integers, Real]:
+    def shares(self) -> tuple[Integers, Doubles]:
         """For each window with events in the end, the share of them that had come; all keys together, and without the
         rhythm of days and weeks."""
         count = int(self.window.max()) + 1 if len(self.window) else 0
@@ -96,7 +96,7 @@ class Fillings:
         key: Integers,
         age: Integers,
         whole_at: Integers,
-        amounts: Mapping[str, Real],
+        amounts: Mapping[str, Doubles],
         rhythm: Rhythm = NO_RHYTHM,
     ) -> None:
         """`whole_at` is for each window the age at which its number counts as final."""
@@ -138,7 +138,7 @@ class Fillings:
             done = until
             yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
 
-    def _sums(self, amounts: Real, first: int, last: int) -> Real:
+    def _sums(self, amounts: Doubles, first: int, last: int) -> Doubles:
         sums = np.bincount(self._place[first:last], amounts[first:last], len(self))
         return np.asarray(sums, np.float64)
 

@@ -14,9 +14,9 @@ from math import erfc, sqrt
 
 import numpy as np
 
-from latecomer.model.array_types import Flags, Integers
+from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.durations import DAY, HOUR
-from latecomer.model.nowcast.estimating import LEAST, Real
+from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.zones import to_local
 
 WEEK = 7 * DAY
@@ -59,7 +59,7 @@ class Rhythm:
                 sortings.append(Sorting(name, classes, cycles))
         return tuple(sortings)
 
-    def like(self, errors: Real, windows: Integers, start: int) -> tuple[str, Flags] | None:
+    def like(self, errors: Doubles, windows: Integers, start: int) -> tuple[str, Flags] | None:
         """The name of the sorting, and which past numbers are of windows like one that starts at a moment.
 
         `errors` are the errors of their common line for each number, `windows` the window of each. None where there is
@@ -76,7 +76,7 @@ class Rhythm:
                 best, chosen = share, (each.name, alike)
         return chosen
 
-    def evened(self, values: Real, windows: Integers) -> Real:
+    def evened(self, values: Doubles, windows: Integers) -> Doubles:
         """The values of windows, one each, without the effect of their place in the day or week."""
         shares = [explained(values, each.classes[windows]) for each in self.sortings]
         if not any(shares):
@@ -109,7 +109,7 @@ def _classes(name: str, local: Integers) -> Integers:
     return np.asarray(weekday if name == "weekday" else 24 * weekday + hour)
 
 
-def explained(values: Real, classes: Integers) -> float:
+def explained(values: Doubles, classes: Integers) -> float:
     """The share of the variation of values, by rank, that their classes explain; 0 where it may be chance.
 
     The test of Kruskal and Wallis, with ties.

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.computed import kept_by
-from latecomer.model.array_types import Doubles, Flags, Integers
+from latecomer.model.array_types import Doubles, Flags, Integers, Unsigned
 from latecomer.model.lateness.course import Course
-from latecomer.model.lateness.distinct import Bits, mixed
+from latecomer.model.lateness.distinct import mixed
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import AnyWindow
 
@@ -137,13 +137,13 @@ class Codes:
 OTHERS = "(all others)"
 
 
-def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Bits:
+def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Unsigned:
     """A number for each row that depends on its key; `known` remembers values between calls."""
     hashes = [_hashed(columns.column(name), known) for name in keys]
     return mixed(*hashes) if hashes else np.zeros(columns.num_rows, np.uint64)
 
 
-def _hashed(values: pa.Array, known: dict[object, int]) -> Bits:
+def _hashed(values: pa.Array, known: dict[object, int]) -> Unsigned:
     if pa.types.is_integer(values.type) and not values.null_count:
         return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64).view(np.uint64)
     encoded = values.dictionary_encode(null_encoding="encode")

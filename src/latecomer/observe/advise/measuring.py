@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.model.array_types import Flags, Integers
+from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
+from latecomer.model.lateness.groups import BLOCKS, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Histogram, bin_of
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
@@ -290,7 +290,7 @@ class _Sums:
         self.history, self.delay, self.subject = history, delay, subject
         self._ends = WindowEnds(subject.window)
         self._sums = {each.name: np.zeros((4, BLOCKS)) for each in subject.aggregates}
-        self._by_group: dict[tuple[str, str], Amounts] = {}
+        self._by_group: dict[tuple[str, str], Doubles] = {}
         """Aggregate and column → counts and sums by group and block."""
 
     def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
@@ -335,14 +335,14 @@ class _Sums:
                 found += self._biased(each, mine, (group.column, group.value))
         return found
 
-    def _biased(self, each: Measured, sums: Amounts, group: tuple[str, str | None] | None) -> Iterator[Bias]:
+    def _biased(self, each: Measured, sums: Doubles, group: tuple[str, str | None] | None) -> Iterator[Bias]:
         heard = sums[:, sums[0] > 0]
         change = bias(each.function, heard[0], heard[1], heard[2], heard[3])
         if change is not None:
             yield Bias(self.subject.name, each.name, each.written, *change, group)
 
 
-def _sums(places: Integers, groups: int, values: Amounts, has_value: Flags, late: Flags) -> Amounts:
+def _sums(places: Integers, groups: int, values: Doubles, has_value: Flags, late: Flags) -> Doubles:
     """Counts of all events and of late ones, then sums of both, by place."""
     size, late_ones = groups * BLOCKS, has_value & late
     return np.stack(

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from latecomer.model.array_types import Flags, Integers
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.types import is_decimal
 from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.schemas.avro.bounds import deepest_of
@@ -37,7 +36,6 @@ LONGEST = 32 << 20
 """Bytes of a text; a record with a longer one is read by itself."""
 _Path = tuple[str, ...]
 _Columns = dict[_Path, pa.Array]
-_Words = npt.NDArray[np.uint64]
 _WORD = 8
 _CONTINUES, _SEVEN_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _JOINED = tuple(
@@ -110,7 +108,7 @@ class Cursor:
         half = (numbers >> _ONE).view(np.int64)
         return half ^ -(numbers & _ONE).view(np.int64)
 
-    def _add_ninth_byte(self, longer: Integers, numbers: _Words, sizes: Integers) -> None:
+    def _add_ninth_byte(self, longer: Integers, numbers: Unsigned, sizes: Integers) -> None:
         """Add the ninth byte of longer numbers, and the tenth if they have one."""
         ninth, tenth = (self.bytes[self.at[longer] + nth].astype(np.uint64) for nth in (8, 9))
         more = ninth > 0x7F

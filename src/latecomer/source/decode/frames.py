@@ -13,12 +13,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.sources import UnknownFields
 from latecomer.errors import LatecomerError
-from latecomer.model.array_types import Flags, Integers
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
@@ -218,7 +217,7 @@ class FramedDecoder(RecordDecoder):
         return pa.table({**columns, **marks, SCHEMA_ID: ids})
 
 
-def words_of(data: bytes) -> npt.NDArray[np.uint64]:
+def words_of(data: bytes) -> Unsigned:
     """The eight bytes that begin at each byte, as one number; the last seven bytes begin none.
 
     >>> [hex(word) for word in words_of(bytes([1, 2, 0, 0, 0, 0, 0, 0, 0x7F]))]
