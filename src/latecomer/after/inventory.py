@@ -23,13 +23,11 @@ _AT_ONCE, _SECONDS, _PATIENCE = 1_000, 1.0, 30
 def of_log(store: Store) -> Inventory:
     """The events of a log, by the id of their schema. Events of files, and of sources without a registry, have none."""
     inventory = Inventory()
-    if not store.events.exists:
-        return inventory
-    rows = store.events.query(
+    rows = store.events.query_rows(
         f"select {_id_sql(store)} as schema_id, count(*) as events, min(arrival_time) as first, "
         "max(arrival_time) as last from t group by 1"
     )
-    for row in rows.to_pylist():
+    for row in rows:
         inventory.add_events(LOG, row["schema_id"], row["events"], row["first"], row["last"])
     return inventory
 

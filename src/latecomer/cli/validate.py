@@ -154,8 +154,8 @@ def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:
     from latecomer.store.unknown import unknown_seen
 
     store = Store(pipeline, columns)
-    seen = unknown_seen(store, store.events.files()[-MOST_FILES:]) if store.events.exists else None
-    if seen is not None and seen.events:
+    seen = unknown_seen(store, store.events.files()[-MOST_FILES:])
+    if seen.events:
         yield f"           in the log, {seen.in_words}"
 
 

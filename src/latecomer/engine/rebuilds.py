@@ -86,7 +86,7 @@ def refuse_stale_rebuilds(engine: Engine) -> None:
     ]
     if not marked:
         return
-    kinds = store.watermarks.query("select distinct batch, kind from t").to_pylist()
+    kinds = store.watermarks.query_rows("select distinct batch, kind from t")
     rebuilds = {row["batch"] for row in kinds if row["kind"] == "rebuild"}
     others = {row["batch"] for row in kinds} - rebuilds | ({number} if engine.half_logged else set())
     for rebuild, batch in marked:

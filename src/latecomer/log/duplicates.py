@@ -13,21 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.columns import UNIQUE
-from latecomer.log.known_ids import KnownIds, Rows, by_hash
+from latecomer.log.known_ids import KnownIds, by_hash
+from latecomer.model.array_types import Flags, Integers
 from latecomer.store.files import Location, footer, new_token, read_table, remove, write_table
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
 """Of several events with one id, the first in this order counts."""
 
-Chosen = npt.NDArray[np.bool_]
 Landings = Callable[[Iterable[str]], Mapping[str, int]]
 """Origins → when each of them landed. Of events with one id and one arrival, the first to land counts."""
-_NO_ROWS: Rows = np.empty(0, np.int64)
+_NO_ROWS: Integers = np.empty(0, np.int64)
 
 
 class Unlogged(ABC):
@@ -42,10 +41,10 @@ class Unlogged(ABC):
         """The ids of all rows, a part at a time."""
 
     @abstractmethod
-    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
         """Some columns of rows, which are in order."""
 
-    def duplicates(self, landings: Landings, known_ids: KnownIds | None) -> Chosen:
+    def duplicates(self, landings: Landings, known_ids: KnownIds | None) -> Flags:
         """Which rows are duplicates: another event with the same id came earlier in the batch, or is known already."""
         known = _NO_ROWS if known_ids is None else self._known(known_ids)
         duplicates = np.zeros(self.count, bool)
@@ -56,12 +55,12 @@ class Unlogged(ABC):
             duplicates[_all_but_firsts(self._described(repeated, landings))] = True
         return duplicates
 
-    def _repeated(self) -> Rows:
+    def _repeated(self) -> Integers:
         """The rows whose hash comes twice in the batch, in order."""
         twice = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
         return np.sort(self.rows[np.union1d(twice, twice + 1)])
 
-    def _known(self, known_ids: KnownIds) -> Rows:
+    def _known(self, known_ids: KnownIds) -> Integers:
         """The rows whose id is in the log, in order."""
         found = list(known_ids.find(self.hashes))
         if not found:
@@ -75,7 +74,7 @@ class Unlogged(ABC):
             known.append(rows[same & (hits.times >= known_ids.since)])
         return np.unique(np.concatenate(known))
 
-    def _described(self, rows: Rows, landings: Landings) -> pa.Table:
+    def _described(self, rows: Integers, landings: Landings) -> pa.Table:
         """The id and the columns of _ORDER of rows, which are in order; and `row`, the number of each."""
         events = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
         columns = {name: events[name] for name in ("arrival_time", "position")}
@@ -94,7 +93,7 @@ class EventsOfSplit(Unlogged):
     def ids(self) -> Iterator[pa.Array]:
         yield self._ids
 
-    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
         return self._events.select(columns).take(pa.array(rows))
 
 
@@ -110,7 +109,7 @@ class _EventsInFiles(Unlogged):
         for path, _, _ in self.files:
             yield _ids_of(read_table(path, ["event_id"]))
 
-    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
         parts = []
         for path, start, end in self.files:
             within = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
@@ -133,7 +132,7 @@ def divided(files: Sequence[Location], aside: Location, landings: Landings) -> d
     return replaced
 
 
-def _all_but_firsts(repeated: pa.Table) -> Rows:
+def _all_but_firsts(repeated: pa.Table) -> Integers:
     """Of the rows of each id, all but the first to arrive."""
     ordered = repeated.sort_by([("event_id", "ascending"), *((name, "ascending") for name in _ORDER)])
     ids = _ids_of(ordered)
@@ -147,7 +146,7 @@ def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Location, moved: Chosen, aside: Location, duplicates: list[Location]) -> list[Location]:
+def _divide(path: Location, moved: Flags, aside: Location, duplicates: list[Location]) -> list[Location]:
     """Move rows of a file to another file; a file with the rest takes its place."""
     table, kept = read_table(path), []
     if not moved.all():
@@ -163,5 +162,5 @@ def _ids_of(table: pa.Table) -> pa.Array:
     return table["event_id"].cast(pa.large_binary()).combine_chunks()
 
 
-def _equal(left: pa.Array, right: pa.Array) -> Chosen:
+def _equal(left: pa.Array, right: pa.Array) -> Flags:
     return np.asarray(pc.equal(left, right).to_numpy(zero_copy_only=False), bool)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.log.columns import RAW, REASON
-from latecomer.log.moments import Flags, event_numbers, flags, micros, possible
+from latecomer.log.moments import event_numbers, flags, micros, possible
 from latecomer.model import types
+from latecomer.model.array_types import Flags, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import (
     INVALID_RECORD,
@@ -201,9 +201,7 @@ def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> Colum
 # Dead letters
 
 
-def _reasons(
-    rows: pa.Table, reading: Reading, time: Column, arrival: Column
-) -> npt.NDArray[np.object_] | None:
+def _reasons(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> Objects | None:
     """Why each row is a dead letter: None for an event. None instead of all where no row is a dead letter."""
     wrong = [(name, which) for name, which in _wrong(rows, reading, time, arrival) if which.any()]
     if not wrong:
@@ -272,7 +270,7 @@ def _letters(
     given: Given,
     time: Column,
     arrival: Column,
-    reason: npt.NDArray[np.object_] | None,
+    reason: Objects | None,
     keep: Sequence[str],
 ) -> pa.Table:
     count = rows.num_rows

@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
 from latecomer.errors import BUG, StoreError
 from latecomer.log.logged import LogSplit
-from latecomer.log.moments import Flags
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
@@ -100,7 +100,7 @@ def fill(runner: Runner, store: Store) -> Filled:
     plan = Shared(_plan(store, new, before))
     events = unread = 0
     for table in (store.events, store.duplicates):
-        if not table.exists or store.layout.unknown_fields not in table.columns:
+        if store.layout.unknown_fields not in table.columns:
             continue
         table.widen()  # which may write its files again
         files = [file for file in table.files() if _mentions(store, table, file, new)]

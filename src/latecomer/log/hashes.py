@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Hashes = npt.NDArray[np.uint64]
+from latecomer.model.array_types import Flags, Integers, Unsigned
 
 _WORD = 8
 _SEED, _LENGTH, _STEP = map(np.uint64, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -16,7 +16,7 @@ _PROBES = tuple(map(np.uint64, (0, 6, 12, 18)))
 _HALF, _SIX_BITS, _ONE = np.uint64(32), np.uint64(63), np.uint64(1)
 
 
-def hash_ids(ids: pa.Array) -> Hashes:
+def hash_ids(ids: pa.Array) -> Unsigned:
     """A hash for each id; ids must not be null. Two ids may share one, so a hash proves nothing.
 
     >>> first, second, third = hash_ids(pa.array(["a", "b", "a"]))
@@ -44,13 +44,13 @@ def hash_ids(ids: pa.Array) -> Hashes:
     return np.asarray(found ^ (found >> np.uint64(31)), np.uint64)
 
 
-def _mixed(found: Hashes, word: Hashes) -> Hashes:
+def _mixed(found: Unsigned, word: Unsigned) -> Unsigned:
     """The hashes so far, mixed with the next eight bytes."""
     mixed = (found ^ word) * _STEP
     return np.asarray(mixed ^ (mixed >> np.uint64(29)), np.uint64)
 
 
-def _bytes_of(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def _bytes_of(ids: pa.Array) -> tuple[Integers, npt.NDArray[np.uint8]]:
     """Where each id starts and the last one ends, and the bytes."""
     binary = ids.cast(pa.large_binary())
     _, offsets, data = binary.buffers()
@@ -66,24 +66,24 @@ class Filter:
     hashes go through the filter once.
     """
 
-    def __init__(self, ordered: Hashes) -> None:
+    def __init__(self, ordered: Unsigned) -> None:
         self.words = np.zeros(len(ordered) * _BITS_AN_ID // 64 + 1, np.uint64)
         if len(ordered):
             places, bits = self._places(ordered), filter_bits(ordered)
             firsts = np.flatnonzero(np.diff(places, prepend=-1))
             self.words[places[firsts]] = np.bitwise_or.reduceat(bits, firsts)
 
-    def may_hold(self, hashes: Hashes, bits: Hashes) -> npt.NDArray[np.bool_]:
+    def may_hold(self, hashes: Unsigned, bits: Unsigned) -> Flags:
         """Which of the hashes the filter may hold; `bits` are their `filter_bits`."""
         return np.asarray((self.words[self._places(hashes)] & bits) == bits)
 
-    def _places(self, hashes: Hashes) -> npt.NDArray[np.int64]:
+    def _places(self, hashes: Unsigned) -> Integers:
         return np.asarray(((hashes >> _HALF) * np.uint64(len(self.words))) >> _HALF, np.uint64).astype(
             np.int64
         )
 
 
-def filter_bits(hashes: Hashes) -> Hashes:
+def filter_bits(hashes: Unsigned) -> Unsigned:
     """The bits that each hash has in its word of a filter."""
     bits = np.zeros(len(hashes), np.uint64)
     for shift in _PROBES:

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.hashes import Hashes
-from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Rows, Segment, by_hash, opened
+from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Segment, by_hash, opened
 from latecomer.log.repeated import IDS
+from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
@@ -163,7 +163,7 @@ def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
     return run_of(*by_hash([ids]), ids, rows["event_time"])
 
 
-def run_of(ordered: Hashes, rows: Rows, ids: pa.Array, times: pa.ChunkedArray) -> pa.Table:
+def run_of(ordered: Unsigned, rows: Integers, ids: pa.Array, times: pa.ChunkedArray) -> pa.Table:
     """A run: hashes in order, each with the id and the event time of its row."""
     places = pa.array(rows)
     columns = [pa.array(ordered), flat(times).cast(pa.int64()).take(places), ids.take(places)]

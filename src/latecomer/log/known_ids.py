@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
 from latecomer.errors import StoreError
-from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.log.hashes import Filter, filter_bits, hash_ids
+from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.durations import EARLIEST
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -22,8 +22,6 @@ OF, FLOOR = b"latecomer.events", b"latecomer.floor"
 """Metadata of a file: the log that it belongs to, and since when it has all ids."""
 TO = "to"
 """Stands between the first and the last batch in a file's name."""
-
-Rows = npt.NDArray[np.int64]
 
 
 def remembered_since(timeline: Timeline | None, outputs: Iterable[Output]) -> int:
@@ -39,17 +37,17 @@ def remembered_since(timeline: Timeline | None, outputs: Iterable[Output]) -> in
 class Hits:
     """Hashes that were found: which of the wanted ones, and the ids and times stored for them."""
 
-    asked: Rows
+    asked: Integers
     ids: pa.Array
-    times: Rows
+    times: Integers
 
 
 class Run:
     """Ids sorted by hash, in a mapped file."""
 
     def __init__(self, rows: pa.RecordBatch) -> None:
-        self.hashes: Hashes = rows.column("hash").to_numpy()
-        self.times: Rows = rows.column("time").to_numpy()
+        self.hashes: Unsigned = rows.column("hash").to_numpy()
+        self.times: Integers = rows.column("time").to_numpy()
         self.ids: pa.Array = rows.column("id")
         self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
 
@@ -57,7 +55,7 @@ class Run:
     def filter(self) -> Filter:
         return Filter(self.hashes)
 
-    def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
+    def find(self, ordered: Unsigned, bits: Unsigned) -> Iterator[Hits]:
         """Find hashes, which are in order."""
         maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
         place = np.searchsorted(self.hashes, ordered[maybe])
@@ -105,7 +103,7 @@ class KnownIds:
     since: int
     """Ids of events before this moment are forgotten."""
 
-    def find(self, ordered: Hashes) -> Iterator[Hits]:
+    def find(self, ordered: Unsigned) -> Iterator[Hits]:
         """Find hashes, which are in order, among the ids."""
         bits = filter_bits(ordered)
         for path in self.segments:
@@ -133,10 +131,10 @@ _kept_open = lru_cache(maxsize=256)(opened)
 """In a worker: the file of a segment never changes."""
 
 
-def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
+def by_hash(parts: Iterable[pa.Array]) -> tuple[Unsigned, Integers]:
     """The hashes of ids in order, and the row of each; rows are counted through all parts. Nulls have no hash."""
-    hashes: list[Hashes] = [np.empty(0, np.uint64)]
-    rows: list[Rows] = [np.empty(0, np.int64)]
+    hashes: list[Unsigned] = [np.empty(0, np.uint64)]
+    rows: list[Integers] = [np.empty(0, np.int64)]
     count = 0
     for ids in parts:
         hashes.append(hash_ids(ids.drop_null()))

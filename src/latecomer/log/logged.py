@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.moments import Micros, event_numbers
+from latecomer.log.moments import event_numbers
 from latecomer.log.repeated import Repeated
+from latecomer.model.array_types import Micros
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Shared, in_turn_together
 from latecomer.store.files import Location, dataset

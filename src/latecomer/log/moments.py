@@ -5,17 +5,15 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.written_times import written_moment
 from latecomer.model.zones import to_utc
 
-Flags = npt.NDArray[np.bool_]
-Micros = npt.NDArray[np.int64]
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 _MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.log.hashes import hash_ids
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Buckets, Parted, Runner
 
@@ -52,7 +52,7 @@ class Repeated:
         """The events that came before."""
         return events.filter(pa.array(self.which(events)))
 
-    def which(self, events: pa.Table) -> npt.NDArray[np.bool_]:
+    def which(self, events: pa.Table) -> Flags:
         """Which of the events came before."""
         came_before = np.zeros(events.num_rows, bool)
         if not self.firsts.num_rows or not events.num_rows:

@@ -14,15 +14,14 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.columns import RAW, REASON, LogLane
 from latecomer.log.envelope import Enveloped, Given, enveloped
-from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
+from latecomer.model.array_types import Flags, Unsigned
 from latecomer.model.strategies import Needs
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source, Split, summed
 from latecomer.spark.base import Shared
@@ -51,7 +50,7 @@ class LaneWriter(Protocol):
         """Take some rows of a lane."""
 
 
-FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bool_], Hashes]]
+FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[Flags, Unsigned]]
 """Events, and when each origin landed → which events came before, and the hashes of the ids of the others."""
 
 
@@ -72,7 +71,7 @@ class SplitSummary:
     duplicate_sums: Mapping[str, Decimal] = field(default_factory=dict)
     letter_sums: Mapping[str, Decimal] = field(default_factory=dict)
     """The sum of each measure as far as dead letters show it."""
-    hashes: Hashes | None = None
+    hashes: Unsigned | None = None
     """The hashes of the events' ids, in order."""
     long_lines: Mapping[str, int] = field(default_factory=dict)
     """File → how many of its lines are too long."""

@@ -13,11 +13,11 @@ from functools import partial
 import pyarrow as pa
 
 from latecomer.log.columns import UNIQUE, LogLane
-from latecomer.log.duplicates import Chosen, EventsOfSplit
+from latecomer.log.duplicates import EventsOfSplit
 from latecomer.log.envelope import Given
-from latecomer.log.hashes import Hashes
 from latecomer.log.known_ids import KnownIds
 from latecomer.log.split import LogPlan, SplitSummary, log_split
+from latecomer.model.array_types import Flags, Unsigned
 from latecomer.source.base import Split
 from latecomer.spark.base import Shared
 from latecomer.store.columns import LANE
@@ -73,7 +73,7 @@ def write_split(plan: Shared[LogPlan], task: LogTask) -> Written:
     return Written(summary, lanes.closed())
 
 
-def _duplicates(known: KnownIds, events: pa.Table, landed: Mapping[str, int]) -> tuple[Chosen, Hashes]:
+def _duplicates(known: KnownIds, events: pa.Table, landed: Mapping[str, int]) -> tuple[Flags, Unsigned]:
     split = EventsOfSplit(events)
     is_duplicate = split.duplicates(lambda _: landed, known)
     return is_duplicate, split.hashes[~is_duplicate[split.rows]]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Whole: TypeAlias = npt.NDArray[np.int64]
+from latecomer.model.array_types import Integers
+
 _LEAST = int(np.iinfo(np.int64).min)
 
 
@@ -65,9 +66,7 @@ class Marks:
         """The number of a partition for `move_all`; -1 if it is not known."""
         return self._places.get(name, -1)
 
-    def move_all(
-        self, places: npt.NDArray[np.int64], marks: npt.NDArray[np.int64], seen_at: npt.NDArray[np.int64]
-    ) -> None:
+    def move_all(self, places: Integers, marks: Integers, seen_at: Integers) -> None:
         """Update partitions that had events."""
         self._marks[places], self._seen_at[places] = marks, seen_at
 
@@ -94,7 +93,7 @@ def _joined(before: npt.NDArray[Any], more: list[int]) -> npt.NDArray[Any]:
 class Active:
     """The marks of the partitions that are not idle. They are valid until the next update."""
 
-    marks: npt.NDArray[np.int64]
+    marks: Integers
     _names: list[str]
     _places: npt.NDArray[np.intp] | None
     """The numbers of their partitions; None for all partitions."""

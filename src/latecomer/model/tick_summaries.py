@@ -15,7 +15,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.model.marks import Marks, PartitionMark, Whole
+from latecomer.model.array_types import Integers
+from latecomer.model.marks import Marks, PartitionMark
 from latecomer.model.strategies import TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
@@ -27,16 +28,22 @@ class SummaryColumns(Sequence[TickSummary]):
     every: int
     names: Sequence[str]
     """The partitions, in order."""
-    tick: Whole
-    nth: Whole
+    tick: Integers
+    nth: Integers
     """The number of the partition in `names`."""
-    events: Whole
-    latest: Whole
+    events: Integers
+    latest: Integers
     """The largest event time."""
 
     @classmethod
     def of(
-        cls, every: int, partitions: Sequence[str], tick: Whole, nth: Whole, events: Whole, latest: Whole
+        cls,
+        every: int,
+        partitions: Sequence[str],
+        tick: Integers,
+        nth: Integers,
+        events: Integers,
+        latest: Integers,
     ) -> SummaryColumns:
         """From columns in any order; `nth` is the number of the partition in `partitions`, which may be unsorted."""
         names = sorted(partitions)
@@ -76,7 +83,7 @@ class Moving:
         self,
         summaries: SummaryColumns,
         marks: Marks,
-        lags: Whole,
+        lags: Integers,
         known: Callable[[str, int, int], PartitionMark],
     ) -> None:
         """`known` makes the timeline's entry for a partition from its name, largest event time and `seen_at`."""

@@ -1,4 +1,4 @@
-"""Words: lists of them, and names in backticks, as SQL has them."""
+"""Words: lists of them, a noun with its article, and names in backticks, as SQL has them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ QUOTED = r"`(?:[^`]|``)+`"
 def words(text: str) -> tuple[str, ...]:
     """The words of a text, for long lists of names."""
     return tuple(text.split())
+
+
+def with_article(noun: str) -> str:
+    """
+    >>> with_article("array"), with_article("string")
+    ('an array', 'a string')
+    """
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def in_backticks(name: str) -> str:

@@ -41,15 +41,13 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
 def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
     """Read the fates of events up to a batch, as far back as `kept`, and call `add` for each output and time."""
     publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
-    if not publications.exists or not ledger.exists:
-        return
     lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - kept)}"
-    received = ledger.query(
+    received = ledger.query_rows(
         f"select t.output, {_STEP} as at, sum(t.received) as received, sum(t.side_output) as side_output "
         f"from t join p on t.batch = p.batch where t.unit = {text_literal(EVENTS)} and {lately} group by 1, 2",
         p=publications,
     )
-    for row in received.to_pylist():
+    for row in received:
         add(row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"])))
     times: dict[int, int] = {}
     for output in store.pipeline.outputs:
@@ -81,8 +79,7 @@ def _by_batch(store: Store, table: Table, last: int, figures: str, rows: str) ->
     if known.files - paths or last < known.through:
         known.through, known.rows = -1, {}
     new = f"batch > {known.through} and batch <= {last}"
-    figures_read = known.table.query(f"select {figures} from t where {new} and {rows} group by 1, 2")
-    for row in figures_read.to_pylist():
+    for row in known.table.query_rows(f"select {figures} from t where {new} and {rows} group by 1, 2"):
         known.rows.setdefault(row["batch"], {})[row["name"]] = row["value"]
     known.through, known.files = last, paths
     return known.rows
@@ -104,7 +101,7 @@ def watermarks_by_batch(store: Store, last: int) -> dict[int, int]:
 
 def publication_times(publications: Table, lately: str = "p.output is null") -> dict[int, int]:
     """When batches were published, by batch."""
-    rows = publications.query(f"select batch, published_at from t as p where {lately}").to_pylist()
+    rows = publications.query_rows(f"select batch, published_at from t as p where {lately}")
     return {row["batch"]: to_micros(row["published_at"]) for row in rows}
 
 
@@ -123,23 +120,21 @@ class Recent:
 def read_recent(store: Store, since: int) -> Recent:
     """The watermark at and after a moment, and the backfills published with it."""
     publications, watermarks, recent = store.publications, store.watermarks, Recent()
-    if not publications.exists or not watermarks.exists:
-        return recent
-    ends = publications.query(
+    ends = publications.query_rows(
         "select min(published_at) as first, "
         f"max(batch) filter (where published_at <= {moment_literal(since)}) as before from t where output is null"
-    ).to_pylist()[0]
-    if ends["first"] is None:
+    )
+    if not ends or ends[0]["first"] is None:
         return recent
-    recent.first_batch = to_micros(ends["first"])
-    rows = watermarks.query(
+    recent.first_batch, before = to_micros(ends[0]["first"]), ends[0]["before"]
+    rows = watermarks.query_rows(
         "select p.published_at, t.batch, max(t.kind) as kind, max(t.watermark) as watermark, "
         "max(t.settled) as settled, bool_or(t.watermark is not null) as known from t join p on t.batch = p.batch "
-        f"where p.output is null and t.batch >= {-1 if ends['before'] is None else int(ends['before'])} "
+        f"where p.output is null and t.batch >= {-1 if before is None else int(before)} "
         "group by 1, 2 order by 2",
         p=publications,
     )
-    for row in rows.to_pylist():
+    for row in rows:
         at = to_micros(row["published_at"])
         marks = [to_micros(row[name]) for name in ("watermark", "settled") if row[name] is not None]
         mark = max(marks, default=BEGIN_OF_TIME)
@@ -160,8 +155,6 @@ def was_within(store: Store, budget: int) -> bool:
 
 def daily_lag(store: Store, since: int) -> dict[int, float]:
     """Seconds from the watermark to the wall clock when batches were published, on average, by day (UTC)."""
-    if not store.publications.exists:
-        return {}
     times = publication_times(
         store.publications, f"p.output is null and p.published_at >= {moment_literal(since)}"
     )
@@ -174,11 +167,9 @@ def daily_lag(store: Store, since: int) -> dict[int, float]:
 
 def differences(store: Store) -> dict[tuple[str, str], Decimal]:
     """Received less all fates by output and unit, where it is not 0."""
-    if not store.ledger.exists:
-        return {}
     fates = " - ".join(FATE_COLUMNS)
-    rows = store.ledger.query(
+    rows = store.ledger.query_rows(
         f"select output, unit, sum(received - {fates}) as difference from t where received <> "
         f"{' + '.join(FATE_COLUMNS)} group by 1, 2"
     )
-    return {(row["output"], row["unit"]): row["difference"] for row in rows.to_pylist()}
+    return {(row["output"], row["unit"]): row["difference"] for row in rows}

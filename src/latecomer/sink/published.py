@@ -10,7 +10,7 @@ import pyarrow as pa
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.sinks import ListedSink, Sink, Stream
 from latecomer.store.layout import TIMESTAMP, PaneLayout
-from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
+from latecomer.store.order import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.sql import listed
 from latecomer.store.store import Store
@@ -36,13 +36,12 @@ class Feed:
 
     def missing(self, after: int, until: int) -> list[int]:
         """The batches after one, and up to another, that have rows."""
-        if after >= until or not self.table.exists:
+        if after >= until:
             return []
-        rows = self.table.query(
+        rows = self.table.query_rows(
             f"select distinct batch from t where batch > {after} and batch <= {until} order by batch"
         )
-        batches: list[int] = rows.column("batch").to_pylist()
-        return batches
+        return [row["batch"] for row in rows]
 
     def rows(self, batch: int) -> pa.Table:
         """A batch's rows in order of publication."""

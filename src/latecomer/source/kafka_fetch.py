@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.redacting import without_secrets
+from latecomer.model.array_types import Integers
 from latecomer.source.kafka_ranges import Place, Ranges
 
 PATIENCE = 30.0
@@ -43,15 +43,13 @@ _SETTINGS = {
 """Damaged records and offsets that are gone are errors. No consumer joins the group. The queue of each partition is
 short: else one partition is read to its end before the next one begins."""
 
-Offsets = npt.NDArray[np.int64]
-
 
 class Fetched(NamedTuple):
     """Records of a partition, and their offsets."""
 
     place: Place
     records: Sequence[Any]
-    offsets: Offsets
+    offsets: Integers
 
 
 def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetched]]:
@@ -111,7 +109,7 @@ class _Client:
         """Records before these offsets were handed out."""
         self._next = dict(self._taken)
         """Records before these offsets have come."""
-        self._held: dict[Place, list[tuple[list[Any], Offsets]]] = {place: [] for place in ranges}
+        self._held: dict[Place, list[tuple[list[Any], Integers]]] = {place: [] for place in ranges}
         self._errors: list[Any] = []
         quiet = {"client.id": "latecomer", "log_level": 0, "error_cb": self._errors.append}
         group = {"group.id": f"latecomer-{uuid4()}"}

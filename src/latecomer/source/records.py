@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source
@@ -18,7 +19,7 @@ from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTIT
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
 from latecomer.source.decode.columns import RECORD
-from latecomer.source.decode.frames import Mask, UnknownSchemas
+from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
@@ -98,7 +99,7 @@ class RecordSource(Source):
         letters = RecordLetters(self.pipeline, self.read_columns)
         return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, letters, skipped)
 
-    def _decoded(self, found: pa.Table, valueless: Mask) -> pa.Table:
+    def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
         """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""
         given = [name for name in self.read_columns if name in found.column_names]
         missing = {name: kind for name, kind in self.read_columns.items() if name not in given}

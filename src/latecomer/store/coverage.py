@@ -118,16 +118,14 @@ def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decima
 
 def removal_totals(store: Store) -> pa.Table:
     """What was removed from each table, in every unit: which batches, how much, up to which event time, and when."""
-    recorded = removals(store)
     unit, sums = ("table", "output", "unit"), ("amount", "newest_event_time", "removed_at")
     batches = [("first_batch", pa.int64()), ("last_batch", pa.int64())]
     schema = pa.schema([*map(REMOVALS.field, unit), *batches, *map(REMOVALS.field, sums)])
-    if not recorded.exists:
-        return store.as_amounts(schema.empty_table())
-    rows = recorded.query(
+    rows = removals(store).query_as(
+        schema,
         'select "table", output, unit, min(batch) as first_batch, max(batch) as last_batch, '
         "sum(amount) as amount, max(newest_event_time) as newest_event_time, max(removed_at) as removed_at "
         f'from t where "table" <> \'{LEDGER}\' group by "table", output, unit '
-        "order by \"table\", output, case unit when 'events' then 0 else 1 end, unit"
+        "order by \"table\", output, case unit when 'events' then 0 else 1 end, unit",
     )
-    return store.as_amounts(rows.cast(schema))
+    return store.as_amounts(rows)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import END_OF_TIME, OnError
 from latecomer.model.windows import Session
@@ -66,7 +66,7 @@ def failed_letters(store: Store, output: str) -> FailedLetters:
     return FailedLetters(store.pipeline.outputs[output].without_sinks(), done, last)
 
 
-def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record]) -> npt.NDArray[np.bool_]:
+def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record]) -> Flags:
     """For each letter: whether a rebuild has computed every window of its event since it was filed."""
     time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
     if isinstance(rules.window, Session):

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latecomer.errors import StoreError
+from latecomer.model.array_types import Flags
 from latecomer.store import files
 from latecomer.store.fences import confirm_held, write_once
 from latecomer.store.files import Location
@@ -107,7 +108,7 @@ class PathSet:
             more = np.sort(np.concatenate([self._sorted.pop(), more]), kind="stable")
         self._sorted.append(more)
 
-    def holds(self, digests: Digests) -> npt.NDArray[np.bool_]:
+    def holds(self, digests: Digests) -> Flags:
         """For each digest: whether it is in the set."""
         known = np.zeros(len(digests), dtype=bool)
         for each in self._sorted:

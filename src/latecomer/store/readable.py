@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from latecomer.store.fences import fences_over
 from latecomer.store.files import Location
 from latecomer.store.wider_types import wider_schema
 
+LOG = logging.getLogger(__name__)
 APPLICATION = "latecomer"
 _KEEPING = threading.Lock()
 
@@ -190,6 +192,24 @@ class ReadableTable:
     def dataset(self, files: Iterable[DataFile], schema: pa.Schema | None = None) -> ds.Dataset:
         """Some of its files as a dataset, to read without Spark: with all columns, or those of a schema."""
         return fs.dataset(map(self.location, files), self.stored_schema if schema is None else schema)
+
+    def parts(
+        self, schema: pa.Schema, size: int, wanted: pc.Expression | None = None, name: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        """Its rows, part by part; few parts are in memory at a time. With a name, progress is logged."""
+        files = self.files()
+        total, done = sum(file.rows for file in files), 0
+        if not total:
+            return
+        with self.explained():
+            for part in self.dataset(files, schema).to_batches(
+                columns=schema.names, filter=wanted, batch_size=size, batch_readahead=2, fragment_readahead=2
+            ):
+                if name:
+                    LOG.info("reading %s, %s of %s", name, f"{done:,}", f"{total:,}")
+                done += part.num_rows
+                if part.num_rows:
+                    yield part
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
         """The paths or URLs of files, for Spark and for other programs."""

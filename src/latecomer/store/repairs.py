@@ -25,7 +25,8 @@ from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
-from latecomer.store.publication import DEAD_LETTER_ORDER
+from latecomer.store.order import DEAD_LETTER_ORDER
+from latecomer.store.sql import listed
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
@@ -108,28 +109,27 @@ _STANDING = "_standing_"
 def standing_letters(store: Store) -> pa.Table:
     """The dead letters that are still dead, each with its newest reason; FILED_AS is the first."""
     schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
-    rows = _query_standing(store, f"select * from {_STANDING} order by {DEAD_LETTER_ORDER}")
-    return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
+    return _query_standing(
+        store, schema, f"select {listed(schema.names)} from {_STANDING} order by {DEAD_LETTER_ORDER}"
+    )
 
 
 def standing_letters_by(store: Store, column: str, since: int = 0) -> pa.Table:
     """The number of dead letters since a batch for each value of a column, the most first, and the detail of one of
     them."""
     schema = pa.schema([DEAD_LETTERS.field(column), ("dead_letters", pa.int64()), ("example", pa.string())])
-    rows = _query_standing(
+    return _query_standing(
         store,
+        schema,
         f"select {column}, count(*) as dead_letters, min(detail) as example from {_STANDING} where batch >= {since:d} "
         f"group by {column} order by dead_letters desc, {column}",
     )
-    return schema.empty_table() if rows is None else rows.cast(schema)
 
 
-def _query_standing(store: Store, query: str) -> pa.Table | None:
-    """The result of a query over `_STANDING`; None where there were never any dead letters."""
-    if not store.dead_letters.exists:
-        return None
+def _query_standing(store: Store, schema: pa.Schema, query: str) -> pa.Table:
+    """The result of a query over `_STANDING`; without rows where there were never any dead letters."""
     standing, others = standing_letters_in_sql(store)
-    return store.dead_letters.query(query.replace(_STANDING, f"({standing})"), **others)
+    return store.dead_letters.query_as(schema, query.replace(_STANDING, f"({standing})"), **others)
 
 
 def standing_letters_in_sql(store: Store) -> tuple[str, dict[str, Table]]:

@@ -210,9 +210,14 @@ class Table(ReadableTable):
         with self.explained():
             return pa.table(query_tables(tables, sql))
 
-    def query_rows(self, sql: str) -> list[dict[str, Any]]:
-        """The rows of such a result; none where the table does not exist, and is not made by that."""
-        return self.query(sql).to_pylist() if self.exists else []
+    def query_rows(self, sql: str, **others: Table) -> list[dict[str, Any]]:
+        """The rows of such a result; none where one of the tables does not exist, and is not made by that."""
+        exist = all(table.exists for table in (self, *others.values()))
+        return self.query(sql, **others).to_pylist() if exist else []
+
+    def query_as(self, schema: pa.Schema, sql: str, **others: Table) -> pa.Table:
+        """Such a result with this schema; without rows where this table does not exist, and is not made by that."""
+        return self.query(sql, **others).cast(schema) if self.exists else schema.empty_table()
 
     def queried(self) -> tuple[DeltaTable, str]:
         """The current table, and its columns in SQL; columns that it lacks are null or zero."""

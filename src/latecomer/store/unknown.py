@@ -64,7 +64,7 @@ def unknown_seen(store: Store, files: Sequence[DataFile]) -> UnknownSeen:
 
 def unknown_in_last(store: Store) -> UnknownSeen:
     """The unknown fields in the last batches of the log."""
-    files = store.events.files() if store.events.exists else []
+    files = store.events.files()
     since = max((max(batches_of(file)) for file in files), default=0) - LAST_BATCHES + 1
     newest = [file for file in files if max(batches_of(file)) >= since]
     if not newest:

@@ -10,20 +10,19 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.log.hashes import hash_ids
+from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.arrays import flat
 from latecomer.windowing.aggregates.base import one_zero
 
-Codes = npt.NDArray[np.int64]
 _NAMED = re.compile(r"-([0-9]+)of([0-9]+)-")
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0x27D4EB2F165667C5)
 
 
-def bucket_of(rows: pa.Table, keys: Sequence[str], count: int) -> Codes:
+def bucket_of(rows: pa.Table, keys: Sequence[str], count: int) -> Integers:
     """The bucket of each row, by the values of its key: equal keys are in one.
 
     >>> bucket_of(pa.table({"k": ["a", "b", "a", None]}), ["k"], 1).tolist()
@@ -40,7 +39,7 @@ def bucket_of(rows: pa.Table, keys: Sequence[str], count: int) -> Codes:
     return (codes % np.uint64(count)).astype(np.int64)
 
 
-def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+def _hashes(values: pa.Array) -> Unsigned:
     kind = values.type
     if pa.types.is_floating(kind):
         values = one_zero(values).cast(pa.float64()).view(pa.int64())

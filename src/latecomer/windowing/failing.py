@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
 from latecomer.errors import LatecomerError, shortened
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import FAILED
 from latecomer.model.predicates import named_columns
@@ -18,7 +19,7 @@ from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import OnError
 from latecomer.model.written_values import json_texts
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.windowing.seen import Flags, Seen, as_seen, condition
+from latecomer.windowing.seen import Seen, as_seen, condition
 from latecomer.windowing.vectors import Mask, any_of
 
 _LONGEST = 100

@@ -6,20 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
+from latecomer.model.array_types import FateCodes, Flags, Integers, Micros
 from latecomer.model.verdicts import Fate, Verdict, fate_of
-from latecomer.model.windows import Integers as Integers
-from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
 from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES
-from latecomer.windowing.seen import Flags as Flags
 from latecomer.windowing.seen import as_seen, holds
 
 MOST_WINDOWS = 1_000_000
@@ -40,7 +37,7 @@ class Judged:
     watermark: Micros
     start: Micros
     end: Micros
-    fate: npt.NDArray[np.int8]
+    fate: FateCodes
     leading: Flags
     partly: Flags
     nth: Integers
@@ -99,7 +96,7 @@ def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:
         yield events.slice(start, most)
 
 
-def fates(output: Output, enters: Flags, end: Micros, watermark: Micros) -> npt.NDArray[np.int8]:
+def fates(output: Output, enters: Flags, end: Micros, watermark: Micros) -> FateCodes:
     """The fates of events in windows with these ends, as CODES. Where `enters` is false, an event is filtered."""
     on_time, late, too_late = (CODES[fate_of(verdict, output.late, output.too_late)] for verdict in Verdict)
     lateness = output.allowed_lateness

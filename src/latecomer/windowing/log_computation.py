@@ -17,6 +17,7 @@ import pyarrow as pa
 from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner, Shared
@@ -24,7 +25,7 @@ from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables, stored_columns
 from latecomer.windowing.tally import Sums, judged_parts

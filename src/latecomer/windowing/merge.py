@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
@@ -27,7 +28,7 @@ from latecomer.store.columns import (
 )
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.aggregates import Columns, Events, Flags, State, states_of
+from latecomer.windowing.aggregates import Columns, Events, State, states_of
 from latecomer.windowing.aggregates.base import alike, column_of, only
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START

@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.expressions import Expression, condition_of, expression
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, arrow_type
 from latecomer.windowing.vectors import Mask, over
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _BY_SPARK = f"{PRIVATE}by_spark_"
 """Prefix of a column that Spark has computed; the hash of its expression follows."""

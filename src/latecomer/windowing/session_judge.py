@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
 from latecomer.log.columns import ARRIVAL
 from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
+from latecomer.model.array_types import FateCodes, Flags, Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
@@ -27,7 +27,7 @@ from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, ENTERS, Periods
-from latecomer.windowing.judge import Flags, Integers, Judged, Micros, fates
+from latecomer.windowing.judge import Judged, fates
 from latecomer.windowing.seen import as_seen, holds, stored_columns
 from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
 
@@ -103,7 +103,7 @@ class Arrivals:
         """The span of each event."""
         return Places([self.columns[key] for key in by], self.time, span_ends(self.time, window))
 
-    def judged(self, start: Micros, end: Micros, fate: npt.NDArray[np.int8]) -> Judged:
+    def judged(self, start: Micros, end: Micros, fate: FateCodes) -> Judged:
         """With these windows and fates."""
         count = len(self)
         return Judged(
@@ -166,7 +166,7 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
     return Arrivals.of(logged, columns, *rest)
 
 
-def prompt_fates(prompt: Arrivals) -> npt.NDArray[np.int8]:
+def prompt_fates(prompt: Arrivals) -> FateCodes:
     """The fates of events that are no suspects: on time, filtered, or failed."""
     left_out = np.where(prompt.failed, CODES[Fate.FAILED], CODES[Fate.FILTERED])
     return np.where(prompt.kept, CODES[Fate.ON_TIME], left_out).astype(np.int8)

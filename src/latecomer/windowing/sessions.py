@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
 from latecomer.windowing.aggregates.base import alike
 from latecomer.windowing.columns import END, KEY, START
-from latecomer.windowing.judge import Flags, Micros
 
 _MOST_CODES = 1 << 62
 

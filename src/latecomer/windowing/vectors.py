@@ -11,16 +11,16 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Flags
 from latecomer.model.expressions import Expression, Failed
 from latecomer.model.types import INTEGER_BITS
 
 Values: TypeAlias = pa.Array | pa.Scalar
-Mask: TypeAlias = npt.NDArray[np.bool_] | None
+Mask: TypeAlias = "Flags | None"
 """Which rows an expression fails for; None where it fails for none."""
 _Result: TypeAlias = tuple[Values, Mask]
 
@@ -133,7 +133,7 @@ def _where(condition: Values, failed: Mask) -> Mask:
         return None
     if isinstance(condition, pa.Scalar):
         return failed if condition.as_py() else None
-    is_true: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(condition, False))
+    is_true: Flags = np.asarray(pc.fill_null(condition, False))
     return failed & is_true
 
 

@@ -67,7 +67,7 @@ def widen_tables(store: Store, published: Iterable[Table]) -> bool:
     if store.replay_of is not None:
         return False
     tables = (store.events, store.duplicates, *published)
-    narrower = [table for table in tables if table.exists and table.is_narrower]
+    narrower = [table for table in tables if table.is_narrower]
     for table in narrower:
         table.widen()
     return bool(narrower)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.model.array_types import Integers
 from latecomer.model.nowcast.calibration import (
     LEAST_TRIALS,
     TRIALS,
@@ -77,7 +76,7 @@ def test_a_difference_that_is_certain_and_small_is_no_drift() -> None:
     assert drift([more]) is not None, "a percentage point is one"
 
 
-def filled_to(seen: np.ndarray[Any, np.dtype[np.int64]], of: int) -> list[Filled]:
+def filled_to(seen: Integers, of: int) -> list[Filled]:
     """Windows of so many events, of which so many have come after a minute."""
     nth = np.repeat(np.arange(len(seen)), of)
     age = np.where(np.tile(np.arange(of), len(seen)) < np.repeat(seen, of), MINUTE // 2, 2 * MINUTE)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from latecomer.model.nowcast.estimating import Real
+from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.nowcast.filling import Filled, Fillings
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
@@ -16,7 +15,7 @@ MINUTE = 60_000_000
 WHOLE = 6 * MINUTE
 AGES = (MINUTE // 2, MINUTE, 2 * MINUTE)
 Generator = np.random.Generator
-Delays = Callable[[Generator, int, int], Real]
+Delays = Callable[[Generator, int, int], Doubles]
 """Of a window and so many events, in microseconds."""
 
 
@@ -43,7 +42,7 @@ class World:
     """How much of the rate each key has."""
 
     @property
-    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def starts(self) -> Integers:
         return np.arange(self.windows) * MINUTE
 
     def fillings(self, seed: int) -> Fillings:
@@ -83,7 +82,7 @@ class Weeks:
     rate: float = 400.0
 
     @property
-    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def starts(self) -> Integers:
         return MONDAY + np.arange(self.weeks * 7 * 24 * HOUR // self.length) * self.length
 
     @property

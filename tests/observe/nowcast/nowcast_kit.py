@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
-from latecomer.model.lateness.histogram import Whole
+from latecomer.model.array_types import Integers
 from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -106,7 +106,7 @@ def _log(lake: Lake, batch: int, events: dict[str, np.ndarray[Any, Any]], mercha
 
 
 def _tick(
-    lake: Lake, timeline: Timeline, batch: int, events: dict[str, Any], rows: Whole, now: int | None
+    lake: Lake, timeline: Timeline, batch: int, events: dict[str, Any], rows: Integers, now: int | None
 ) -> None:
     at = NOON + (int(events["came"][rows].max()) if now is None else now)
     newest = NOON + int(events["time"][: rows[-1] + 1].max())

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, other_settings
+from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.counting import counted
@@ -84,7 +84,7 @@ def certify(pipeline: Pipeline, output: str, at: datetime | None = None) -> Cert
     """Certify the results of the windows closed at a watermark, the present one by default."""
     rows, batches = _settled(pipeline, output)
     store = open_store(pipeline)
-    reached = reached_watermark(store, batches - 1)
+    reached = reached_watermark(store.watermarks, batches - 1)
     if reached is None:
         raise NoStore(
             f"store {store.root} has no watermark yet: no window has closed; run the pipeline first"

@@ -18,8 +18,8 @@ from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.markup import escape, fragment, heading
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
@@ -123,12 +123,10 @@ def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
 
 def _ends(store: Store) -> tuple[int | None, int | None]:
     """The first arrival that the log knows, and the last of the timeline."""
-    if not store.watermarks.exists or not store.events.exists:
+    rows = store.watermarks.query_rows("select max(at) as last from t where kind <> 'drain'")
+    if not rows or rows[0]["last"] is None or not store.events.exists:
         return None, None
-    (row,) = store.watermarks.query("select max(at) as last from t where kind <> 'drain'").to_pylist()
-    if row["last"] is None:
-        return None, None
-    last = to_micros(row["last"])
+    last = to_micros(rows[0]["last"])
     bounds = [file.bounds("arrival_time") for file in store.events.files()]
     return min([last, *(first for first, _ in filter(None, bounds))]), last
 
@@ -170,7 +168,7 @@ class _Read:
             [*ENVELOPE, self.store.layout.first_arrival, *(view[column] for column in columns)]
         )
         schema = pa.schema([kinds.field(name) for name in names])
-        files = self._files(table.files() if table.exists else [], since, until)
+        files = self._files(table.files(), since, until)
         if not files:
             return schema.empty_table()
         came = pc.field("arrival_time")
@@ -204,7 +202,7 @@ class _Read:
         chosen = np.array(which, np.int64)
         return list(zip(self.came[chosen].tolist(), self.times[chosen].tolist(), strict=True))
 
-    def _judged(self, rows: pa.Table, behind: Whole) -> list[Point]:
+    def _judged(self, rows: pa.Table, behind: Integers) -> list[Point]:
         """What became of the events behind the watermark. Those whose window is still open are on time."""
         windows = self.rules.window
         if not isinstance(windows, FixedWindow):

@@ -147,16 +147,16 @@ class Evidence:
 
     def _watermarks(self, batches: set[int]) -> dict[tuple[int, int], int]:
         """Batch and tick → the watermark in force, for these batches."""
-        if not batches or not self.store.watermarks.exists:
+        if not batches:
             return {}
-        rows = self.store.watermarks.query(
+        rows = self.store.watermarks.query_rows(
             f"select batch, tick, watermark from t where batch between {min(batches)} and {max(batches)}"
         )
         return {
             (row["batch"], row["tick"]): BEGIN_OF_TIME
             if row["watermark"] is None
             else to_micros(row["watermark"])
-            for row in rows.to_pylist()
+            for row in rows
             if row["batch"] in batches
         }
 

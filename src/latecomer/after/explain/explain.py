@@ -52,7 +52,7 @@ from latecomer.store.columns import EVENTS as PANE_EVENTS
 from latecomer.store.columns import measure_column
 from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
-from latecomer.store.publication import publication_order
+from latecomer.store.order import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import joining
@@ -144,17 +144,14 @@ class _Case:
 
     def _panes(self) -> list[LifePane]:
         """The panes of this window, or of all the windows that this session has had, in order."""
-        table = self.finder.book.tables.panes
-        if not table.exists:
-            return []
         start, end = map(moment_literal, self.place.window)
         inside = f"window_start >= {start} and window_end <= {end}"
         if not self._session:
             inside = f"window_start = {start} and window_end = {end}"
         chosen = " and ".join([inside, *self.finder.conditions(self.place.key)])
-        rows = table.query(
+        rows = self.finder.book.tables.panes.query_rows(
             f"select * from t where {chosen} order by {publication_order(self.output)}"
-        ).to_pylist()
+        )
         if not rows:
             return []
         batches = [row["batch"] for row in rows]
@@ -187,13 +184,11 @@ class _Case:
 
     def _batch_ends(self, first: int, last: int) -> dict[int, int]:
         """The arrival clock at the end of these batches."""
-        if not self.store.watermarks.exists:
-            return {}
-        rows = self.store.watermarks.query(
+        rows = self.store.watermarks.query_rows(
             f"select batch, max(at) as ended from t where batch between {first} and {last} "
             "and at is not null group by batch"
         )
-        return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
+        return {row["batch"]: to_micros(row["ended"]) for row in rows}
 
     def _shown_window(self, published: Sequence[Published]) -> Window:
         """The window; of a session, the one it has now. Where it has become several, the one that holds the moment."""
@@ -279,22 +274,19 @@ class _Case:
 
     def _filed(self) -> set[tuple[Any, ...]]:
         """The places of events that failed when they came, where the output has had other derived columns."""
-        letters = self.finder.book.tables.dead_letters
-        if len({str(then.columns) for _, then in self._periods}) < 2 or not letters.exists:
+        if len({str(then.columns) for _, then in self._periods}) < 2:
             return set()
-        rows = letters.query("select batch, origin, position from t").to_pylist()
+        letters = self.finder.book.tables.dead_letters
+        rows = letters.query_rows("select batch, origin, position from t")
         return {(row["batch"], row["origin"], row["position"]) for row in rows}
 
     def _side_output(self) -> set[tuple[Any, ...]]:
-        table = self.finder.book.tables.late
-        if not table.exists:
-            return set()
         start, end = map(moment_literal, self.place.window)
         chosen = f"window_start = {start} and window_end = {end}"
         if self._session:
             chosen = f"window_start < {end} and window_end > {start}"
         names = self.finder.book.layout.late_columns
-        rows = table.query(f"select * from t where {chosen}").to_pylist()
+        rows = self.finder.book.tables.late.query_rows(f"select * from t where {chosen}")
         key = {names[column]: value for column, value in self.place.key.items()}
         return {
             (row["batch"], row["origin"], row["position"])

@@ -127,15 +127,15 @@ class Finder:
 
     # Tables
 
-    def _tables(self) -> Iterable[Table]:
-        return [table for table in (self.book.tables.panes, self.book.tables.partials) if table.exists]
+    def _tables(self) -> tuple[Table, Table]:
+        return self.book.tables.panes, self.book.tables.partials
 
     def _places(self, conditions: Sequence[str], limit: int | None = None) -> list[tuple[Window, Key]]:
         place = listed(self.book.place)
         where = " and ".join(conditions) or "true"
         most = "" if limit is None else f" limit {limit}"
         sql = f"select {place} from t where {where} group by {place} order by {place}{most}"
-        rows = [row for table in self._tables() for row in table.query(sql).to_pylist()]
+        rows = [row for table in self._tables() for row in table.query_rows(sql)]
         return list(
             dict.fromkeys((_window(row), tuple(row[column] for column in self.output.by)) for row in rows)
         )
@@ -147,7 +147,7 @@ class Finder:
             f"select window_start, window_end from t where {where} group by window_start, window_end "
             f"order by {away}, window_start limit {FEW}"
         )
-        windows = {_window(row) for table in self._tables() for row in table.query(sql).to_pylist()}
+        windows = {_window(row) for table in self._tables() for row in table.query_rows(sql)}
         return sorted(sorted(windows, key=lambda window: (abs(window.start - at), window.start))[:FEW])
 
 

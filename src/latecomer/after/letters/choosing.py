@@ -145,10 +145,8 @@ def _evaluated(
 
 def _require_known(store: Store, texts: Texts) -> None:
     """Refuse a text for what was never a dead letter. A text for a letter that is repaired already has no effect."""
-    known: set[Any] = set()
-    if store.dead_letters.exists:
-        rows = store.dead_letters.query("select batch, origin, position from t").to_pylist()
-        known = {tuple(row.values()) for row in rows}
+    rows = store.dead_letters.query_rows("select batch, origin, position from t")
+    known = {tuple(row.values()) for row in rows}
     for place in texts:
         if place not in known:
             batch, origin, position = place

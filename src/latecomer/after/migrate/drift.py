@@ -141,13 +141,9 @@ class _Part:
 
 def _logged(store: Store, checks: Checks) -> Iterator[pa.RecordBatch]:
     """The columns of the log that are needed, some rows at a time."""
-    table = store.events
-    names = list(dict.fromkeys([*ENVELOPE, *(store.layout.view[column] for column in checks.columns)]))
-    with table.explained():
-        rows = table.dataset(table.files(), store.layout.schema)
-        yield from rows.to_batches(
-            columns=names, batch_size=_AT_ONCE, batch_readahead=2, fragment_readahead=2
-        )
+    layout = store.layout
+    names = dict.fromkeys([*ENVELOPE, *(layout.view[column] for column in checks.columns)])
+    return store.events.parts(pa.schema([layout.schema.field(name) for name in names]), _AT_ONCE)
 
 
 def _parts(

@@ -98,9 +98,7 @@ def _stored(feed: Feed, names: list[str]) -> pa.Table:
     shape = feed.shape
     wanted = [*shape.place, *names]
     schema = pa.schema([shape.schema.field(name) for name in wanted])
-    if not feed.table.exists:
-        return schema.empty_table()
-    return feed.table.query(f"select {listed(wanted)} from t").cast(schema)
+    return feed.table.query_as(schema, f"select {listed(wanted)} from t")
 
 
 def _view_of(store: Store, migration: Migration, each: ListedSink, table: str, steps: TableSteps) -> str:

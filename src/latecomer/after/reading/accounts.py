@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.asof import starts_between
-from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.values import numbers, together
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.log.measures import fields_of_letter, number_in_letter
+from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.counting import counted
@@ -126,7 +126,7 @@ class Accounts:
         here. What a session has published and will take back is subtracted from its state.
         """
         discards = self.book.output.accumulation is Accumulation.DISCARDING
-        reached = reached_watermark(self.store)
+        reached = reached_watermark(self.store.watermarks)
         is_open = "true" if reached is None else f"window_end > {moment_literal(reached)}"
         early_sql = f"timing = 'EARLY' and {is_open}"
         retracted = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
@@ -170,13 +170,11 @@ class Accounts:
 
     def _dropped(self) -> dict[str, Decimal]:
         """What was dropped, in each of the ledger's units."""
-        table, output = self.store.ledger, text_literal(self.book.name)
-        if not table.exists:
-            return {}
-        rows = table.query(
+        output = text_literal(self.book.name)
+        rows = self.store.ledger.query_rows(
             f"select unit, sum(dropped) as amount from t where output = {output} group by unit"
         )
-        return {row["unit"]: row["amount"] for row in rows.to_pylist()}
+        return {row["unit"]: row["amount"] for row in rows}
 
     def dead_letters(self) -> Loose:
         """What dead letters would have added, read out of their raw text as far as it can be."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.expressions import Failed, expression
-from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.nowcast.filling import numbered
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
@@ -55,7 +55,7 @@ def kept_by(where: str | None, kinds: Mapping[str, str], columns: Columns, count
     return np.asarray(np.array(answers, bool)[code], bool)
 
 
-def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
+def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Integers, Integers]:
     """The distinct combinations of values: the first row of each, and for every row the number of its combination."""
     code, width = np.zeros(count, np.int64), 1
     for values in columns:
@@ -67,7 +67,7 @@ def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
     return first, code
 
 
-def _rows(columns: Columns, names: Sequence[str], which: Whole) -> list[dict[str, Any]]:
+def _rows(columns: Columns, names: Sequence[str], which: Integers) -> list[dict[str, Any]]:
     if not names:
         return [{} for _ in which]
     chosen = {name: columns[name].take(pa.array(which)) for name in names}

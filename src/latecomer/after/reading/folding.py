@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.model.array_types import Integers
 from latecomer.model.arrays import flat
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type
 from latecomer.windowing import aggregates
 from latecomer.windowing.aggregates import exact
-from latecomer.windowing.aggregates.base import Integers
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.judge import Judged
 

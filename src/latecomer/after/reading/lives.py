@@ -13,17 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
+from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.written_values import csv_text, json_value
-from latecomer.store.publication import publication_order
+from latecomer.store.order import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
 
@@ -96,7 +96,7 @@ def lives(
     still_open = [] if skip else _still_open(book, chosen, most, notes)
     rows = _panes(book, chosen, most + 1, skip)
     shown = _by_place(reader, book, rows, complete)[:most]
-    matching = rows[_PLACES][0].as_py() if rows.num_rows else 0
+    matching = rows[0][_PLACES] if rows else 0
     if len(shown) < min(matching, most):
         notes.append(
             f"{counted(len(shown), 'window')} shown: more would have over {MOST_PANES:,} panes; ask for one window "
@@ -105,11 +105,9 @@ def lives(
     return Lives([*still_open, *shown], matching > len(shown), notes, len(shown))
 
 
-def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
+def _panes(book: Book, chosen: str, most: int, skip: int) -> list[dict[str, Any]]:
     """The panes of the newest places, all panes of each; and how many places there are, up to `most`."""
     panes, place = book.tables.panes, listed(book.place)
-    if not panes.exists:
-        return book.layout.published.empty_table()
     names = [f"t.{double_quoted(name)}" for name in book.layout.published.names]
     same = " and ".join(
         f"(t.{double_quoted(name)} is not distinct from c.{double_quoted(name)})" for name in book.place
@@ -123,22 +121,21 @@ def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
         f"select *, row_number() over (order by {newest}) as {_RANK}, count(*) over () as {_PLACES}, "
         f"sum({_PANES}) over (order by {newest}) as {_PANES_SO_FAR} from ({places})"
     )
-    return panes.query(
+    return panes.query_rows(
         f"select * from (select {', '.join(names)}, c.{_RANK}, c.{_PLACES} from t join ({ranked}) as c on {same} "
         f"where c.{_RANK} = 1 or c.{_PANES_SO_FAR} <= {MOST_PANES}) order by {publication_order(book.output)}"
     )
 
 
-def _by_place(reader: Reader, book: Book, rows: pa.Table, complete: int) -> list[Life]:
+def _by_place(reader: Reader, book: Book, rows: Sequence[Mapping[str, Any]], complete: int) -> list[Life]:
     """The windows of these panes; `complete` is the last batch that was complete before they were read."""
-    listed_rows = rows.to_pylist()
-    if not listed_rows:
+    if not rows:
         return []
-    batches = [row["batch"] for row in listed_rows]
+    batches = [row["batch"] for row in rows]
     times = Publications(reader.store()).times(min(batches), max(batches), book.name)
     places: dict[tuple[Any, ...], list[PublishedPane]] = {}
     ranks: dict[tuple[Any, ...], int] = {}
-    for row in listed_rows:
+    for row in rows:
         place = tuple(row[name] for name in book.place)
         ranks[place] = row[_RANK]
         places.setdefault(place, []).append(
@@ -156,7 +153,7 @@ def _by_place(reader: Reader, book: Book, rows: pa.Table, complete: int) -> list
                 fired_at=None if row["fired_at"] is None else to_micros(row["fired_at"]),
             )
         )
-    reached = reached_watermark(reader.store(), complete)
+    reached = reached_watermark(reader.store().watermarks, complete)
     return [_life(book, places[place], reached) for place in sorted(places, key=ranks.__getitem__)]
 
 

@@ -6,19 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.model.durations import to_micros
-from latecomer.model.lateness.histogram import Whole
+from latecomer.model.array_types import Integers
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
 
 
-def micros(moments: pa.Array) -> Whole:
+def micros(moments: pa.Array) -> Integers:
     """Moments as microseconds; none may be missing."""
     return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 
 
-def met_watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
+def met_watermarks(store: Store, batch: Integers, tick: Integers) -> Integers:
     """The watermark that judged each event, from the timeline."""
     if not len(batch):
         return batch
@@ -37,14 +36,3 @@ def met_watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
     wanted = (batch - first) * width + tick - least
     nearest = order[np.minimum(np.searchsorted(known[order], wanted), len(order) - 1)]
     return np.where(known[nearest] == wanted, micros(at)[nearest], BEGIN_OF_TIME)
-
-
-def reached_watermark(store: Store, through: int | None = None) -> int | None:
-    """How far the watermark has come, or had come after a batch; None before the first watermark."""
-    if not store.watermarks.exists:
-        return None
-    known = "true" if through is None else f"batch <= {through}"
-    (row,) = store.watermarks.query(
-        f"select max(watermark) as watermark, max(settled) as settled from t where {known}"
-    ).to_pylist()
-    return max((to_micros(moment) for moment in row.values() if moment is not None), default=None)

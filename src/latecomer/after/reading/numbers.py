@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-Whole = npt.NDArray[np.int64]
-Moments = npt.NDArray[np.int64]
+from latecomer.model.array_types import Flags, Integers, Micros, Unsigned
+
 UNKNOWN = np.iinfo(np.int64).min
 """The event time of a row that has none."""
 PENDING = 1 << 19
@@ -27,18 +26,18 @@ class Intervals:
     In order of producer and number; no two of a producer touch.
     """
 
-    producer: Whole
-    first: Whole
-    last: Whole
-    first_happened: Moments
-    first_arrived: Moments
-    last_happened: Moments
-    last_arrived: Moments
-    arrived: Moments
+    producer: Integers
+    first: Integers
+    last: Integers
+    first_happened: Micros
+    first_arrived: Micros
+    last_happened: Micros
+    last_arrived: Micros
+    arrived: Micros
     """When the earliest of them arrived."""
 
     @classmethod
-    def of_rows(cls, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> Self:
+    def of_rows(cls, producer: Integers, number: Integers, happened: Micros, arrived: Micros) -> Self:
         """Rows in any order, each an interval of its own."""
         return cls(producer, number, number, happened, arrived, happened, arrived, arrived)
 
@@ -46,7 +45,7 @@ class Intervals:
         return len(self.producer)
 
     @property
-    def columns(self) -> tuple[Whole, ...]:
+    def columns(self) -> tuple[Integers, ...]:
         return tuple(getattr(self, name) for name in self.__dataclass_fields__)
 
 
@@ -72,7 +71,7 @@ def merged(parts: list[Intervals]) -> Intervals:
     )
 
 
-def _furthest(ordered: Intervals) -> Whole:
+def _furthest(ordered: Intervals) -> Integers:
     """For each interval, in order, the one with its producer's largest number so far."""
     ranked = np.lexsort((-ordered.last_arrived, ordered.last, ordered.producer))
     rank = np.empty(len(ordered), np.int64)
@@ -81,16 +80,16 @@ def _furthest(ordered: Intervals) -> Whole:
     return np.asarray(ranked[np.maximum.accumulate(rank)], np.int64)
 
 
-def _begins(ordered: Intervals, furthest: Whole) -> npt.NDArray[np.bool_]:
+def _begins(ordered: Intervals, furthest: Integers) -> Flags:
     """Where an interval touches none before it, given how far those reach."""
     reached, first = ordered.last[furthest], ordered.first[1:]
     apart = (first > reached) & (_between(reached, first) > 0)
     return np.concatenate([[True], apart | (ordered.producer[1:] != ordered.producer[furthest])])
 
 
-def _between(lower: Whole, upper: Whole) -> npt.NDArray[np.uint64]:
+def _between(lower: Integers, upper: Integers) -> Unsigned:
     """How many numbers lie between two, the smaller first. Unsigned, so that it cannot overflow."""
-    difference: npt.NDArray[np.uint64] = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
+    difference: Unsigned = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
     return difference
 
 
@@ -103,7 +102,7 @@ class Seen:
         self._pending: list[Intervals] = []
         self._waiting = 0
 
-    def add(self, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> None:
+    def add(self, producer: Integers, number: Integers, happened: Micros, arrived: Micros) -> None:
         """Add rows: the producer of each, its number, and when it happened and arrived."""
         self._pending.append(Intervals.of_rows(producer, number, happened, arrived))
         self._waiting += len(producer)
@@ -123,15 +122,15 @@ class Seen:
 class Gaps:
     """Numbers that were not seen, between two of the same producer that were."""
 
-    producer: Whole
-    first: Whole
-    last: Whole
-    missing: npt.NDArray[np.uint64]
-    happened_before: Moments
-    happened_after: Moments
-    arrived_before: Moments
-    arrived_after: Moments
-    since: Moments
+    producer: Integers
+    first: Integers
+    last: Integers
+    missing: Unsigned
+    happened_before: Micros
+    happened_after: Micros
+    arrived_before: Micros
+    arrived_after: Micros
+    since: Micros
     """When the first event with a larger number arrived."""
 
 
@@ -152,7 +151,7 @@ def gaps_between(seen: Intervals) -> Gaps:
     )
 
 
-def _earliest_from(seen: Intervals) -> Moments:
+def _earliest_from(seen: Intervals) -> Micros:
     """For each interval, when the first of its numbers or of larger ones of its producer arrived."""
     # From the last producer on, the latest arrival first.
     ranked = np.lexsort((-seen.arrived, -seen.producer))

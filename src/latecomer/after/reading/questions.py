@@ -20,7 +20,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, UNIT_ORDER, WATERMARKS, PaneLayout
-from latecomer.store.publication import LATE_ORDER, publication_order
+from latecomer.store.order import LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import not_taken_back, standing_in_order

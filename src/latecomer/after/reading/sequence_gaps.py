@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.numbers import UNKNOWN, Gaps, Moments, Seen, Whole, gaps_between
+from latecomer.after.reading.numbers import UNKNOWN, Gaps, Seen, gaps_between
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.zoned import written
 from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
 from latecomer.store.layout import DEAD_LETTERS as LETTERS
@@ -87,12 +87,12 @@ class _Counted:
         wanted = pc.field("batch") <= through
         if self.producer is not None:
             wanted &= pc.field("producer") == self.producer
-        for rows in _parts(table, name, _NUMBERED, wanted):
+        for rows in table.parts(_NUMBERED, 1 << 17, wanted, name):
             self._take(rows)
 
     def take_letters(self, table: Table, through: int) -> None:
         """As far as they can be read, dead letters name their producer and number."""
-        for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
+        for rows in table.parts(_LETTERS, _AT_ONCE, pc.field("batch") <= through, "dead letters"):
             letters = rows.select(["raw", "source_partition"]).to_pylist()
             named = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
             self._unreadable += named.count(None)
@@ -168,26 +168,7 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _parts(
-    table: Table, name: str, schema: pa.Schema, wanted: pc.Expression, size: int = 1 << 17
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, part by part; few parts are in memory at a time."""
-    files = table.files()
-    total, done = sum(file.rows for file in files), 0
-    if not total:
-        return
-    with table.explained():
-        rows = table.dataset(files, schema)
-        for part in rows.to_batches(
-            columns=schema.names, filter=wanted, batch_size=size, batch_readahead=2, fragment_readahead=2
-        ):
-            LOG.info("reading %s, %s of %s", name, f"{done:,}", f"{total:,}")
-            done += part.num_rows
-            if part.num_rows:
-                yield part
-
-
-def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _whole(texts: pa.Array) -> tuple[Integers, Flags]:
     """Texts of digits as 64-bit numbers, without those that do not fit; and which of them fit."""
     try:
         numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -198,12 +179,12 @@ def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]
         return np.array([n for n, fit in zip(exact, fits, strict=True) if fit], np.int64), fits
 
 
-def _micros(moments: pa.Array) -> Moments:
+def _micros(moments: pa.Array) -> Micros:
     whole = pc.fill_null(moments.cast(pa.int64()), UNKNOWN)
     return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _certain(gaps: Gaps, store: Store) -> Flags:
     """Which gaps retention has not made: those after an event from which on it has removed nothing."""
     since = covered_since(store)
     if since is None:
@@ -218,7 +199,7 @@ def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.asarray(certain, bool)
 
 
-def _as_table(gaps: Gaps, shown: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
+def _as_table(gaps: Gaps, shown: Flags, names: list[str]) -> pa.Table:
     around = [gaps.happened_before, gaps.happened_after, gaps.arrived_before, gaps.arrived_after]
     moments = (each[shown] for each in [*around, gaps.since])
     columns = [

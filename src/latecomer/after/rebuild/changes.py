@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -23,12 +23,9 @@ from latecomer.store.columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.merging import last_of, numbers, places_of
-from latecomer.windowing.judge import Flags
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered
-
-Rows = npt.NDArray[np.int64]
 
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
 NEAR = 1e-9
@@ -53,13 +50,13 @@ class _Published:
     """START, END and keys."""
     rows: pa.Table
     """The values and states that stand."""
-    row: Rows
+    row: Integers
     """For each place, the number of its row in `rows`; -1 where nothing stands."""
-    following: Rows
+    following: Integers
     """For each place, the sequence of its next pane."""
     panes: pa.Table
     """The panes that stand."""
-    pane_of: Rows
+    pane_of: Integers
     """For each of these panes, the number of its place, ascending."""
 
 
@@ -101,7 +98,7 @@ def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
     return _Published(places, added, row, sequence[newest] + 1, standing, codes[kept])
 
 
-def _is_retract(panes: pa.Table) -> Rows:
+def _is_retract(panes: pa.Table) -> Integers:
     return np.asarray(flat(pc.equal(panes.column("op"), Op.RETRACT.value))).astype(np.int64)
 
 
@@ -112,9 +109,9 @@ class _Beside:
     range_: Range
     truth: pa.Table
     published: _Published
-    after: Rows
+    after: Integers
     """For each, the number of its row in `truth`; -1 where there is none."""
-    before: Rows
+    before: Integers
     """For each, the number of its place in `published`; -1 where nothing was published."""
 
     @classmethod
@@ -127,7 +124,7 @@ class _Beside:
         return cls(range_, truth, published, after, before)
 
     @property
-    def stands(self) -> Rows:
+    def stands(self) -> Integers:
         """For each window and key, the number of its row in `published.rows`; -1 where nothing stands."""
         return np.append(self.published.row, -1)[self.before]
 
@@ -150,7 +147,7 @@ class _Beside:
         chosen[nth] = _chosen_sessions(self.range_, self._places(nth))
         return chosen
 
-    def _places(self, nth: Rows) -> pa.Table:
+    def _places(self, nth: Integers) -> pa.Table:
         """START, END and keys of some rows."""
         is_ = self.after[nth] >= 0
         both = pa.concat_tables(
@@ -159,7 +156,7 @@ class _Beside:
         )
         return both.take(pa.array(np.where(is_, self.after[nth], self.truth.num_rows + self.before[nth])))
 
-    def _differs(self, nth: Rows) -> Flags:
+    def _differs(self, nth: Integers) -> Flags:
         """Whether a value that stands, or its state, is not what it should be."""
         logic = self.range_.logic
         aggregates = logic.output.aggregates
@@ -181,7 +178,7 @@ class _Beside:
                 differs |= ~_same(one, other, kind)
         return differs
 
-    def _rows(self, nth: Rows) -> pa.Table:
+    def _rows(self, nth: Integers) -> pa.Table:
         """Some rows as changes."""
         logic, is_, was = self.range_.logic, self.after[nth] >= 0, self.stands[nth] >= 0
         names = list(stated_kinds(logic))
@@ -201,7 +198,7 @@ class _Beside:
             }
         )
 
-    def _prior(self, nth: Rows, was: Flags) -> pa.Array:
+    def _prior(self, nth: Integers, was: Flags) -> pa.Array:
         """The panes that stand for each row, as a list; null where none does."""
         panes, of = self.published.panes, self.published.pane_of
         low, high = (np.searchsorted(of, self.before[nth], side=side) for side in ("left", "right"))

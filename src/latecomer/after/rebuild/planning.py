@@ -66,7 +66,7 @@ def planned(
         require_range(store, logic.name, first)
     read = range_.files(store.events.files())
     panes = logic.tables.panes
-    published = range_.panes(panes.files()) if panes.exists else []
+    published = range_.panes(panes.files())
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
@@ -247,7 +247,7 @@ def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:
     """By how much the open windows differ under the new definition from those under the one before."""
     logic, columns = range_.logic, units(range_.logic)
     partials = logic.tables.partials
-    before = [partials.location(file) for file in partials.files()] if partials.exists else []
+    before = [partials.location(file) for file in partials.files()]
     difference = dict.fromkeys(columns, Decimal(0))
     for sign, files in ((1, parquet_files(draft / "partials")), (-1, before)):
         for file in files:

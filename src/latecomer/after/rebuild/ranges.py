@@ -109,7 +109,7 @@ def _touched(store: Store, name: str, arrived: int) -> int | None:
 
 
 def _least(table: Table, column: str, arrived: int) -> int | None:
-    if not table.exists:
-        return None
-    rows = table.query(f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}")
-    return _micros(rows["m"][0].as_py())
+    rows = table.query_rows(
+        f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}"
+    )
+    return _micros(rows[0]["m"]) if rows else None

@@ -109,12 +109,13 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
     periods = accounts.store.policies(name)
     meanings = [definition_of(output) for _, output in periods]
     older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
-    if not older or not panes.exists:
+    if not older:
         return
     since, before = periods[older[-1] + 1][0], meanings[older[-1]]
     place = listed(accounts.book.place)
     newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
-    count = panes.query(f"select count(*) as n from ({newest}) where newest < {since}")["n"][0].as_py()
+    rows = panes.query_rows(f"select count(*) as n from ({newest}) where newest < {since}")
+    count = sum(row["n"] for row in rows)
     changed = [name for name, value in meanings[-1].items() if before.get(name) != value]
     if count:
         yield (

@@ -150,14 +150,12 @@ def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Ta
 
 
 def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
-    if not side.store.ledger.exists:
-        return {}
     sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
-    rows = side.store.ledger.query(
+    rows = side.store.ledger.query_rows(
         f"select output, unit, {sums} from t where batch <= {side.last} "
         f"group by output, unit order by output, {UNIT_ORDER}"
     )
-    return {(row["output"], row["unit"]): row for row in rows.to_pylist()}
+    return {(row["output"], row["unit"]): row for row in rows}
 
 
 @dataclass(frozen=True)

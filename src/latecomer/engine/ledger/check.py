@@ -296,10 +296,8 @@ class _Check:
             standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 else 0 end"
         tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, f"({standing_panes})")}
         for table, (counts, rows) in tables.items():
-            if table.exists:
-                held = _exactly(table, column)
-                result = table.query(f"select sum({held} * {counts}) as s from {rows}")
-                total += Decimal(result.column("s")[0].as_py() or 0)
+            sums = table.query_rows(f"select sum({_exactly(table, column)} * {counts}) as s from {rows}")
+            total += sum(Decimal(row["s"] or 0) for row in sums)
         return total
 
     @cached_property

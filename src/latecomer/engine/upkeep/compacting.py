@@ -21,9 +21,10 @@ from latecomer.config.operation import LEAST_KEEP
 from latecomer.engine.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
-from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, reached, record, remove
+from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, record, remove
 from latecomer.engine.upkeep.sweeping import Safe, delete, sweep_inboxes, sweep_staging, swept
 from latecomer.errors import PipelineError, Problem, StoreInUse
+from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model.counting import counted
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.commits import output_tables_in
@@ -255,7 +256,7 @@ class Work:
         yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
         yield _Kept("publications", store.publications, in_order, engine_remembers=True)
         yield _Kept(REMOVALS, removals(store), in_order)
-        watermark = reached(store, last)
+        watermark = reached_watermark(store.watermarks, last) or 0
         for name in store.pipeline.outputs:
             root, tables = f"outputs/{name}", output_tables(store, name)
             policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]

@@ -22,6 +22,7 @@ from latecomer.config.sinks import Stream
 from latecomer.engine.ledger.amounts import BatchAmounts, table_amounts, table_parts
 from latecomer.engine.upkeep.merging import moment, without
 from latecomer.errors import LedgerError
+from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.ledger import EVENTS as ROWS
@@ -136,9 +137,8 @@ def output_tables(store: Store, name: str) -> OutputTables:
 
 
 def _computed(store: Store) -> set[str]:
-    rows = store.ledger.query("select distinct output from t") if store.ledger.exists else None
     # A store whose batches were all empty has no line for any output, and nothing to remove.
-    return set(rows.column("output").to_pylist()) if rows is not None else set()
+    return {row["output"] for row in store.ledger.query_rows("select distinct output from t")}
 
 
 def _needed(store: Store, kept: int) -> str | None:
@@ -183,21 +183,11 @@ def _horizon(store: Store, last: int, kept: int) -> int:
     """The moment before which events are too old to keep, and no output needs them."""
     bounds = [to_micros(file.maximum["event_time"]) for file in store.events.files() if file.rows]
     newest = max(bounds, default=0)
-    horizon = min(reached(store, last), newest) - kept
+    horizon = min(reached_watermark(store.watermarks, last) or 0, newest) - kept
     for name in store.pipeline.outputs:
         starts = [file.minimum.get("window_start") for file in output_tables(store, name).partials.files()]
         horizon = min([horizon, *(to_micros(start) for start in starts if start is not None)])
     return horizon
-
-
-def reached(store: Store, last: int) -> int:
-    """The watermark after a batch."""
-    if not store.watermarks.exists:
-        return 0
-    marks = store.watermarks.query(
-        f"select max(watermark) as reached, max(settled) as settled from t where batch <= {last}"
-    ).to_pylist()[0]
-    return max((to_micros(mark) for mark in marks.values() if mark is not None), default=0)
 
 
 def _first_since(events: Table, horizon: int) -> int:
@@ -279,11 +269,9 @@ def _without_sinks(store: Store, stream: Stream, output: str | None, until: int,
 
 def _before(store: Store, last: int, kept: int) -> int:
     """The last batch that ended more than `kept` ago, by the arrival clock."""
-    if not store.watermarks.exists:
-        return -1
-    rows = store.watermarks.query(
+    rows = store.watermarks.query_rows(
         f"select batch, max(at) as ended from t where batch <= {last} and at is not null group by batch"
-    ).to_pylist()
+    )
     ended = {row["batch"]: to_micros(row["ended"]) for row in rows}
     now = max(ended.values(), default=0)
     recent = [batch for batch, at in ended.items() if at >= now - kept]

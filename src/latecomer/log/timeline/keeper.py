@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.log.timeline.watermarks import Watermarks
+from latecomer.model.durations import to_micros
 from latecomer.model.holding import SilentPartition, holding_in_words
 from latecomer.model.merging import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
@@ -285,24 +286,29 @@ class TimelineKeeper:
     @cached_property
     def _accepted(self) -> dict[str, Accepted]:
         """By source. Stores of earlier versions, and those of one source, have no `read_to`: there it is counted."""
-        if not self.table.exists:
-            return {}
-        last = self.table.query("select read_to from t where read_to is not null order by batch desc limit 1")
-        if last.num_rows:
-            return _read_back(last.column(0)[0].as_py())
-        found = self.table.query(
+        last = "select read_to from t where read_to is not null order by batch desc limit 1"
+        for row in self.table.query_rows(last):
+            return _read_back(row["read_to"])
+        rows = self.table.query_rows(
             "select source, source_batch, count(distinct case when kind = 'tick' then batch end) as parts from t "
             "group by source, source_batch order by source_batch"
         )
-        return {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in found.to_pylist()}
+        return {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in rows}
 
     def _last_carry(self) -> str | None:
-        if not self.table.exists:
-            return None
-        found = self.table.query(
+        rows = self.table.query_rows(
             "select carry from t where carry is not null order by batch desc limit 1"
-        ).to_pylist()
-        return found[0]["carry"] if found else None
+        )
+        return rows[0]["carry"] if rows else None
+
+
+def reached_watermark(timeline: Table, through: int | None = None) -> int | None:
+    """How far the watermark has come, or had come after a batch; None before the first watermark."""
+    known = "true" if through is None else f"batch <= {through}"
+    rows = timeline.query_rows(
+        f"select max(watermark) as watermark, max(settled) as settled from t where {known}"
+    )
+    return max((to_micros(mark) for row in rows for mark in row.values() if mark is not None), default=None)
 
 
 def _written_down(accepted: Mapping[str, Accepted]) -> str | None:

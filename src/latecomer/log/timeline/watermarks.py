@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.errors import StoreError
+from latecomer.model.array_types import Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.model.windows import Micros
 
 
 class JudgingWatermarks(Protocol):

@@ -13,9 +13,10 @@ from math import ceil
 
 import numpy as np
 
+from latecomer.model.array_types import Integers
 from latecomer.model.counting import counted
 from latecomer.model.durations import DAY, HOUR, MINUTE, SECOND, UNITS, format_duration, shown_duration
-from latecomer.model.lateness.histogram import Histogram, Whole
+from latecomer.model.lateness.histogram import Histogram
 
 COMPLETENESS = 0.99
 ENOUGH_BEYOND = 10
@@ -223,7 +224,7 @@ def own_delays(overall: int, behind: Mapping[str, Histogram], wish: Wish) -> dic
     return delays
 
 
-def idle_for(silences: Mapping[str, Whole], every: int) -> tuple[int | None, str]:
+def idle_for(silences: Mapping[str, Integers], every: int) -> tuple[int | None, str]:
     """The `idle_after`, and the reason; None where there is a single partition, which holds no other back."""
     if len(silences) < 2:
         return None, "there is one partition, which holds no other back"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
@@ -43,20 +43,20 @@ class Course:
     it rose.
     """
 
-    batch: Whole
-    tick: Whole
-    at: Whole
-    newest: Whole
+    batch: Integers
+    tick: Integers
+    at: Integers
+    newest: Integers
     counts: Flags
     """False for repaired dead letters: they do not show how late events come."""
-    step_newest: Whole
-    step_at: Whole
+    step_newest: Integers
+    step_at: Integers
     partitions: list[str]
-    summary_key: Whole
+    summary_key: Integers
     """Row of the tick times the number of partitions, plus the partition."""
-    summary_before: Whole
+    summary_before: Integers
     """The newest event time of that partition before the tick; NOTHING where it had none."""
-    silences: dict[str, Whole] = field(default_factory=dict)
+    silences: dict[str, Integers] = field(default_factory=dict)
     """The lengths of each partition's silences between two ticks with events."""
     drained: bool = False
 
@@ -65,7 +65,7 @@ class Course:
         """The time from the first arrival to the last."""
         return int(self.at.max() - self.at.min()) if len(self.at) else 0
 
-    def row_of(self, batch: Whole, tick: Whole) -> Whole:
+    def row_of(self, batch: Integers, tick: Integers) -> Integers:
         """The row of each event's tick; -1 where the course has none."""
         if not len(self.batch):
             return np.full(len(tick), -1, np.int64)
@@ -76,7 +76,7 @@ class Course:
         known = (keys[place] == wanted) & (tick >= first) & (tick < first + width)
         return np.where(known, place, -1)
 
-    def before(self, row: Whole, partition: Whole) -> Whole:
+    def before(self, row: Integers, partition: Integers) -> Integers:
         """The newest event time of each event's own partition before its tick; NOTHING where it had none."""
         wanted = row * len(self.partitions) + partition
         if not len(self.summary_key):
@@ -84,7 +84,7 @@ class Course:
         place = np.minimum(np.searchsorted(self.summary_key, wanted), len(self.summary_key) - 1)
         return np.where(self.summary_key[place] == wanted, self.summary_before[place], NOTHING)
 
-    def closing(self, ends: Whole, delay: int) -> tuple[Whole, Flags]:
+    def closing(self, ends: Integers, delay: int) -> tuple[Integers, Flags]:
         """The step that closes each window with a delay, and whether there is one."""
         step = np.searchsorted(self.step_newest, ends + delay)
         closed = step < len(self.step_newest)
@@ -206,13 +206,13 @@ class Walk:
         )
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Whole]:
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Integers]:
     table = np.array(rows, np.int64).reshape(-1, width)
     return [np.ascontiguousarray(table[:, nth]) for nth in range(width)]
 
 
 def course_in_order(
-    tick: Whole, at: Whole, largest: Whole, partition: str = "", single_events: bool = False
+    tick: Integers, at: Integers, largest: Integers, partition: str = "", single_events: bool = False
 ) -> Course:
     """The course of one partition whose ticks come once each and in order, from the largest event time of each.
 
@@ -243,12 +243,12 @@ ROOM = 30_000_000
 
 
 def course_of_partitions(
-    batch: Whole,
-    tick: Whole,
-    at: Whole,
-    summary_row: Whole,
-    summary_code: Whole,
-    largest: Whole,
+    batch: Integers,
+    tick: Integers,
+    at: Integers,
+    summary_row: Integers,
+    summary_code: Integers,
+    largest: Integers,
     names: list[str],
     every: int,
     idle_after: int | None,
@@ -294,7 +294,7 @@ def course_of_partitions(
     )
 
 
-def _before(values: Whole) -> Whole:
+def _before(values: Integers) -> Integers:
     """The largest value of the rows before each row, column by column."""
     largest = np.full_like(values, NOTHING)
     np.maximum.accumulate(values[:-1], axis=0, out=largest[1:])

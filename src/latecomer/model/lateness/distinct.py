@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-Bits = np.ndarray[Any, np.dtype[np.uint64]]
+from latecomer.model.array_types import Unsigned
 
 ROOM = 1 << 21
 """The most things that are kept. Each takes 16 bytes, and those that wait to be merged take as much again."""
@@ -25,13 +25,13 @@ class Distinct:
 
     keep: Literal["any", "least"]
     room: int = ROOM
-    things: Bits = field(default_factory=lambda: np.zeros(0, np.uint64))
-    flags: Bits = field(default_factory=lambda: np.zeros(0, np.uint64))
+    things: Unsigned = field(default_factory=lambda: np.zeros(0, np.uint64))
+    flags: Unsigned = field(default_factory=lambda: np.zeros(0, np.uint64))
     halved: int = 0
-    _waiting: list[tuple[Bits, Bits]] = field(default_factory=list)
+    _waiting: list[tuple[Unsigned, Unsigned]] = field(default_factory=list)
     _waits: int = 0
 
-    def add(self, things: Bits, flags: Bits) -> None:
+    def add(self, things: Unsigned, flags: Unsigned) -> None:
         """Add things, which may have duplicates."""
         things, flags = self._sampled(things, flags)
         if not len(things):
@@ -54,13 +54,13 @@ class Distinct:
             self.halved += 1
             self.things, self.flags = self._sampled(self.things, self.flags)
 
-    def _sampled(self, things: Bits, flags: Bits) -> tuple[Bits, Bits]:
+    def _sampled(self, things: Unsigned, flags: Unsigned) -> tuple[Unsigned, Unsigned]:
         if not self.halved:
             return things, flags
         kept = things < np.uint64(1 << (64 - self.halved))
         return things[kept], flags[kept]
 
-    def _merged(self, things: Bits, flags: Bits) -> tuple[Bits, Bits]:
+    def _merged(self, things: Unsigned, flags: Unsigned) -> tuple[Unsigned, Unsigned]:
         order = np.argsort(things)
         things, flags = things[order], flags[order]
         first = np.flatnonzero(np.concatenate([[True], things[1:] != things[:-1]]))
@@ -79,7 +79,7 @@ class Distinct:
         return sqrt((self.weight - 1) / (self.weight * len(self.things))) if self.halved else 0.0
 
 
-def mixed(*columns: Bits) -> Bits:
+def mixed(*columns: Unsigned) -> Unsigned:
     """A 64-bit hash of each row over all columns."""
     mix = np.full(len(columns[0]), 0x9E3779B97F4A7C15, np.uint64)
     for column in columns:

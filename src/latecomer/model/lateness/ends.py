@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.windows import AnyWindow, Session, Sliding
 
 
@@ -30,7 +30,7 @@ class WindowEnds:
         """Whether the ends are computed as if each event were alone in its window."""
         return self.window.merges
 
-    def last(self, times: Whole) -> Whole:
+    def last(self, times: Integers) -> Integers:
         window = self.window
         if isinstance(window, Session):
             return np.asarray(times + window.session, np.int64)
@@ -39,7 +39,7 @@ class WindowEnds:
             return np.asarray(newest + window.size, np.int64)
         return window.assign_many(times).end
 
-    def all(self, times: Whole) -> Iterator[tuple[Whole, Flags | None]]:
+    def all(self, times: Integers) -> Iterator[tuple[Integers, Flags | None]]:
         """Arrays of ends, each with a flag for the events that it is for; None means all events."""
         last = self.last(times)
         if isinstance(self.window, Sliding):

@@ -11,13 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Whole
-
-Amounts = np.ndarray[Any, np.dtype[np.float64]]
+from latecomer.model.array_types import Doubles, Integers
 
 BLOCKS = 20
 FEWEST = 5
@@ -77,7 +74,9 @@ class LateGroup:
     share_of_events: float
 
 
-def late_groups(column: str, values: Sequence[str | None], events: Whole, late: Whole) -> list[LateGroup]:
+def late_groups(
+    column: str, values: Sequence[str | None], events: Integers, late: Integers
+) -> list[LateGroup]:
     """The groups that are over-represented among late events, the one with the most late events first.
 
     `events` and `late` count by group and block. A group is listed if its interval lies above 1.
@@ -90,7 +89,7 @@ def late_groups(column: str, values: Sequence[str | None], events: Whole, late: 
         others, others_late = total - mine, total_late - my_late
 
         def ratio(
-            block: int | None, counted: Sequence[Whole] = (mine, my_late, others, others_late)
+            block: int | None, counted: Sequence[Integers] = (mine, my_late, others, others_late)
         ) -> float | None:
             n, k, m, j = (float(each.sum() - (0 if block is None else each[block])) for each in counted)
             # Half an event is added, as is usual: so a group has a ratio even if no other event is late.
@@ -132,7 +131,7 @@ class Bias:
 
 
 def bias(
-    function: str, counts: Amounts, late_counts: Amounts, sums: Amounts, late_sums: Amounts
+    function: str, counts: Doubles, late_counts: Doubles, sums: Doubles, late_sums: Doubles
 ) -> tuple[float, float, float | None, Interval | None] | None:
     """`count`, `sum` or `avg` with all events and without the late ones, the change, and its interval.
 
@@ -176,7 +175,7 @@ class Skew:
     """The same, plus the median of all producers' shortest delays."""
 
 
-def skews(names: Sequence[str | None], events: Whole, negative: Whole, least: Whole) -> list[Skew]:
+def skews(names: Sequence[str | None], events: Integers, negative: Integers, least: Integers) -> list[Skew]:
     """Producers with negative delays, the one furthest ahead first."""
     with_events = events > 0
     usual = int(np.median(least[with_events])) if with_events.any() else 0

@@ -10,12 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
-from typing import Any
 
 import numpy as np
 
-Whole = np.ndarray[Any, np.dtype[np.int64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
+from latecomer.model.array_types import Doubles, Integers
 
 FINE, COARSE = 9, 6
 """The bits of the bins: for all events together, and for each of many groups."""
@@ -24,7 +22,7 @@ LARGEST = 1 << 52
 PERCENTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999)
 
 
-def bin_of(sizes: Whole, bits: int) -> Whole:
+def bin_of(sizes: Integers, bits: int) -> Integers:
     """The bin of each duration; none may be negative.
 
     >>> bin_of(np.array([0, 7, 1023, 1024, 1025, 1026]), 9).tolist()
@@ -36,7 +34,7 @@ def bin_of(sizes: Whole, bits: int) -> Whole:
     return np.asarray((octave << bits) + (sizes >> octave), np.int64)
 
 
-def top_of(bins: Whole, bits: int) -> Whole:
+def top_of(bins: Integers, bits: int) -> Integers:
     """The largest duration of each bin.
 
     >>> top_of(np.array([0, 1023, 1024]), 9).tolist()
@@ -54,8 +52,8 @@ class Histogram:
     """How many events there are of each duration. Negative durations (clocks that are ahead) are counted apart."""
 
     bits: int = FINE
-    ahead: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    behind: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    ahead: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    behind: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     least: int = 0
     most: int = 0
 
@@ -72,7 +70,7 @@ class Histogram:
         """How many are below zero."""
         return int(self.ahead.sum())
 
-    def add(self, durations: Whole) -> None:
+    def add(self, durations: Integers) -> None:
         if not len(durations):
             return
         self._frame(int(durations.min()), int(durations.max()))
@@ -138,7 +136,7 @@ class Histogram:
                 bars.append((low, min(top, self.most), int(self.behind[start:end].sum())))
         return bars
 
-    def curve(self) -> tuple[Whole, np.ndarray[Any, np.dtype[np.float64]]]:
+    def curve(self) -> tuple[Integers, Doubles]:
         """Durations, ascending from zero, and the share of events that do not exceed each."""
         filled = np.flatnonzero(self.behind)
         shares = (self.negative + np.cumsum(self.behind)[filled]) / max(self.count, 1)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.durations import DAY, MINUTE
 from latecomer.model.lateness.course import Course
-from latecomer.model.lateness.distinct import Bits, Distinct, mixed
+from latecomer.model.lateness.distinct import Distinct, mixed
 from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.windows import AnyWindow
 
 MOST = 60
@@ -99,7 +99,7 @@ class Sweep:
     def _place(self, bound: int) -> int:
         return int(np.searchsorted(self._bounds, bound))
 
-    def _flags_by_bound(self) -> Bits:
+    def _flags_by_bound(self) -> Unsigned:
         """For events that fall between two bounds: the settings under which they are late and accepted."""
         flags = np.zeros(len(self._bounds) + 1, np.uint64)
         for nth, each in enumerate(self.settings):
@@ -107,7 +107,7 @@ class Sweep:
             flags[low + 1 : high + 1] |= np.uint64(1 << nth)
         return flags
 
-    def take(self, newest: Whole, times: Whole, keys: Bits, batch: Whole) -> None:
+    def take(self, newest: Integers, times: Integers, keys: Unsigned, batch: Integers) -> None:
         """Count events, given the course at their arrival, their times, keys and batches."""
         if not len(times):
             return
@@ -120,7 +120,7 @@ class Sweep:
             else:
                 self._take(place[only], ends[only], keys[only], batch[only])
 
-    def _take(self, place: Whole, ends: Whole, keys: Bits, batch: Whole) -> None:
+    def _take(self, place: Integers, ends: Integers, keys: Unsigned, batch: Integers) -> None:
         if not len(place):
             return
         self._assignments += np.bincount(place, minlength=len(self._assignments))
@@ -134,7 +134,7 @@ class Sweep:
             things = mixed(panes[late][some], batch[late][some].view(np.uint64))
             self._corrections.add(things, flags[some])
 
-    def _noted(self, ends: Whole, place: Whole) -> Bits:
+    def _noted(self, ends: Integers, place: Integers) -> Unsigned:
         """Note the least bound of each window's events. Returns the numbers of the windows."""
         distinct, inverse = np.unique(ends, return_inverse=True)
         earliest = np.full(len(distinct), len(self._bounds), np.int64)
@@ -189,11 +189,11 @@ class Sweep:
         return answers
 
 
-def _parts(counts: Whole, low: int, high: int) -> tuple[int, int, int]:
+def _parts(counts: Integers, low: int, high: int) -> tuple[int, int, int]:
     return int(counts[: low + 1].sum()), int(counts[low + 1 : high + 1].sum()), int(counts[high + 1 :].sum())
 
 
-def _most_within(ends: Whole, length: int) -> int:
+def _most_within(ends: Integers, length: int) -> int:
     """The most ends in any interval of this length: at least this many states are kept at one time."""
     if not len(ends):
         return 0

@@ -13,8 +13,8 @@ from math import erfc, sqrt
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Whole
-from latecomer.model.nowcast.estimating import LEAST, LEVEL, Real
+from latecomer.model.array_types import Doubles, Integers
+from latecomer.model.nowcast.estimating import LEAST, LEVEL
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.nowcast.rhythm import SURE
 
@@ -59,7 +59,7 @@ class Drift:
 
 
 def calibrated(
-    filled: Sequence[Filled], names: Sequence[str], starts: Whole, whole_after: int, trials: int = TRIALS
+    filled: Sequence[Filled], names: Sequence[str], starts: Integers, whole_after: int, trials: int = TRIALS
 ) -> Calibration:
     """Estimates past numbers, at each of these ages in turn, and compares them with the final numbers.
 
@@ -89,7 +89,7 @@ def calibrated(
     return _summed_up(held_in, widths)
 
 
-def _candidates(filled: Sequence[Filled], starts: Whole, whole_after: int) -> list[int]:
+def _candidates(filled: Sequence[Filled], starts: Integers, whole_after: int) -> list[int]:
     """The windows that can be estimated, in order: enough windows were complete before them."""
     windows = np.unique(filled[0].window)
     if len(windows) <= LEAST:
@@ -141,7 +141,7 @@ def drift(filled: Sequence[Filled]) -> Drift | None:
     return None if worst is None else worst[1]
 
 
-def rank_test(one: Real, other: Real) -> float:
+def rank_test(one: Doubles, other: Doubles) -> float:
     """The probability that chance alone makes two samples differ so much (Mann and Whitney, with ties).
 
     >>> round(rank_test(np.arange(30.0), np.arange(30.0)), 2), rank_test(np.zeros(9), np.zeros(9))

@@ -11,13 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Flags, Whole
-
-Real = np.ndarray[Any, np.dtype[np.float64]]
+from latecomer.model.array_types import Doubles, Flags, Integers
 
 LEVEL = 0.9
 """The share of intervals that contain the final number."""
@@ -52,11 +49,11 @@ class Line:
     """The error grows as `seen ** power`."""
     floor: float
     """Added to `seen` for weights, so that 0 has a weight."""
-    misses: Real
+    misses: Doubles
     """The error of the line for each past number, relative to its size, in order of time."""
 
     @cached_property
-    def errors(self) -> Real:
+    def errors(self) -> Doubles:
         """The misses, ascending."""
         return np.sort(self.misses)
 
@@ -81,15 +78,15 @@ class Line:
 class Past:
     """Past numbers at one age, in order of time: the value of each at that age, and its final value."""
 
-    seen: Real
-    final: Real
+    seen: Doubles
+    final: Doubles
     alike: bool = True
     """Whether they are of one group, so that their values can be compared; otherwise only shares can."""
     like: str = ""
     """What they have in common with the number that is estimated: their hour, their weekday, or both."""
 
     @property
-    def misses(self) -> Real:
+    def misses(self) -> Doubles:
         """The error of their line for each of them, relative to its size."""
         return self._line.misses
 
@@ -139,7 +136,7 @@ def _whole(low: float, high: float) -> tuple[int, int]:
     return min(round(low), floor(high + by_rounding)), max(round(high), ceil(low - by_rounding))
 
 
-def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
+def _fitted(seen: Doubles, final: Doubles, with_base: bool) -> Line:
     """The line that fits best, with each past number weighted by one over its value. It never predicts less than zero.
 
     The error for each number is that of the line without it.
@@ -166,7 +163,7 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
     return Line(base, growth, power, least, errors / size**power)
 
 
-def _power(size: Real, errors: Real) -> float:
+def _power(size: Doubles, errors: Doubles) -> float:
     """How the error grows with the number: not at all (0), as its root (0.5), or in proportion (1)."""
     nonzero: Flags = errors != 0
     count = int(np.count_nonzero(nonzero))
@@ -178,7 +175,7 @@ def _power(size: Real, errors: Real) -> float:
     return 0.5 if spread < 1e-9 else min(max(float(x @ y) / spread, 0.0), 1.0)
 
 
-def in_groups(codes: Whole) -> tuple[Whole, Whole]:
+def in_groups(codes: Integers) -> tuple[Integers, Integers]:
     """The begin and the end of each group, for codes in ascending order; the groups are the codes from 0 on."""
     most = int(codes[-1]) + 1 if len(codes) else 0
     every = np.arange(most)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from latecomer.model.lateness.histogram import Whole
-from latecomer.model.nowcast.estimating import LEAST, MOST, Past, Real, in_groups
+from latecomer.model.array_types import Doubles, Integers
+from latecomer.model.nowcast.estimating import LEAST, MOST, Past, in_groups
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
 EVENTS = ""
@@ -24,19 +24,19 @@ class Filled:
     """Every past number at one age, in order of key and then of time."""
 
     age: int
-    window: Whole
+    window: Integers
     """The number of the window."""
-    key: Whole
-    seen: Mapping[str, Real]
-    final: Mapping[str, Real]
-    begin: Whole
-    end: Whole
+    key: Integers
+    seen: Mapping[str, Doubles]
+    final: Mapping[str, Doubles]
+    begin: Integers
+    end: Integers
     """Where each key begins and ends."""
     rhythm: Rhythm = NO_RHYTHM
-    _all: dict[tuple[str, int], tuple[Past, Whole]] = field(default_factory=dict, compare=False)
+    _all: dict[tuple[str, int], tuple[Past, Integers]] = field(default_factory=dict, compare=False)
     _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
 
-    def past(self, name: str, key: int | None, before: int) -> tuple[Past, Whole]:
+    def past(self, name: str, key: int | None, before: int) -> tuple[Past, Integers]:
         """The past numbers of a key, or of all keys, in windows before one: those that had an event at this age. And
         the window of each."""
         if key is not None:
@@ -74,7 +74,7 @@ class Filled:
             self._alike[one, other] = same and np.array_equal(self.final[one], self.final[other])
         return self._alike[one, other]
 
-    def shares(self) -> tuple[Whole, Real]:
+    def shares(self) -> tuple[Integers, Doubles]:
         """For each window with events in the end, the share of them that had come; all keys together, and without the
         rhythm of days and weeks."""
         count = int(self.window.max()) + 1 if len(self.window) else 0
@@ -92,11 +92,11 @@ class Fillings:
 
     def __init__(
         self,
-        window: Whole,
-        key: Whole,
-        age: Whole,
-        whole_at: Whole,
-        amounts: Mapping[str, Real],
+        window: Integers,
+        key: Integers,
+        age: Integers,
+        whole_at: Integers,
+        amounts: Mapping[str, Doubles],
         rhythm: Rhythm = NO_RHYTHM,
     ) -> None:
         """`whole_at` is for each window the age at which its number counts as final."""
@@ -108,8 +108,8 @@ class Fillings:
         place, count = numbered(places, (int(key.max()) + 1 if len(key) else 0) * width)
         known = np.zeros(count, np.int64)
         known[place] = places
-        self.window: Whole = known % width
-        self.key: Whole = known // width
+        self.window: Integers = known % width
+        self.key: Integers = known // width
         self.begin, self.end = in_groups(self.key)
         order = np.argsort(age, kind="stable")
         self._age, self._place = age[order], place[order]
@@ -138,12 +138,12 @@ class Fillings:
             done = until
             yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
 
-    def _sums(self, amounts: Real, first: int, last: int) -> Real:
+    def _sums(self, amounts: Doubles, first: int, last: int) -> Doubles:
         sums = np.bincount(self._place[first:last], amounts[first:last], len(self))
         return np.asarray(sums, np.float64)
 
 
-def numbered(codes: Whole, width: int) -> tuple[Whole, int]:
+def numbered(codes: Integers, width: int) -> tuple[Integers, int]:
     """Codes below a width, renumbered from 0 on without gaps and in the same order; and how many there are.
 
     >>> numbered(np.array([7, 2, 7]), 8)

@@ -14,9 +14,9 @@ from math import erfc, sqrt
 
 import numpy as np
 
+from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.durations import DAY, HOUR
-from latecomer.model.lateness.histogram import Flags, Whole
-from latecomer.model.nowcast.estimating import LEAST, Real
+from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.zones import to_local
 
 WEEK = 7 * DAY
@@ -33,8 +33,8 @@ class Sorting:
     """A way to sort windows: the class of each, and the day or week that it belongs to."""
 
     name: str
-    classes: Whole
-    cycles: Whole
+    classes: Integers
+    cycles: Integers
 
     def class_of(self, start: int) -> int:
         """The class of a window that starts at a moment of the wall clock."""
@@ -45,7 +45,7 @@ class Sorting:
 class Rhythm:
     """The starts of past windows, with their places in the day and in the week of a time zone."""
 
-    starts: Whole
+    starts: Integers
     zone: str = "UTC"
 
     @cached_property
@@ -59,7 +59,7 @@ class Rhythm:
                 sortings.append(Sorting(name, classes, cycles))
         return tuple(sortings)
 
-    def like(self, errors: Real, windows: Whole, start: int) -> tuple[str, Flags] | None:
+    def like(self, errors: Doubles, windows: Integers, start: int) -> tuple[str, Flags] | None:
         """The name of the sorting, and which past numbers are of windows like one that starts at a moment.
 
         `errors` are the errors of their common line for each number, `windows` the window of each. None where there is
@@ -76,7 +76,7 @@ class Rhythm:
                 best, chosen = share, (each.name, alike)
         return chosen
 
-    def evened(self, values: Real, windows: Whole) -> Real:
+    def evened(self, values: Doubles, windows: Integers) -> Doubles:
         """The values of windows, one each, without the effect of their place in the day or week."""
         shares = [explained(values, each.classes[windows]) for each in self.sortings]
         if not any(shares):
@@ -95,21 +95,21 @@ NO_RHYTHM = Rhythm(np.zeros(0, np.int64))
 """For windows whose starts are not known."""
 
 
-def _new(classes: Whole, others: Sequence[Sorting]) -> bool:
+def _new(classes: Integers, others: Sequence[Sorting]) -> bool:
     """Whether a sorting has several classes, and differs from those before it."""
     known, numbers = np.unique(classes, return_inverse=True)
     same = [np.array_equal(numbers, np.unique(each.classes, return_inverse=True)[1]) for each in others]
     return len(known) > 1 and not any(same)
 
 
-def _classes(name: str, local: Whole) -> Whole:
+def _classes(name: str, local: Integers) -> Integers:
     hour, weekday = local % DAY // HOUR, (local - _MONDAY) // DAY % 7
     if name == "hour":
         return np.asarray(hour)
     return np.asarray(weekday if name == "weekday" else 24 * weekday + hour)
 
 
-def explained(values: Real, classes: Whole) -> float:
+def explained(values: Doubles, classes: Integers) -> float:
     """The share of the variation of values, by rank, that their classes explain; 0 where it may be chance.
 
     The test of Kruskal and Wallis, with ties.

@@ -13,7 +13,7 @@ from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Integers, Micros, Window, Windows
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Window, Windows
 from latecomer.model.windows.calendar import Calendar
 from latecomer.model.windows.session import Session
 from latecomer.model.windows.sliding import Sliding
@@ -29,8 +29,6 @@ __all__ = [
     "Calendar",
     "FixedWindow",
     "Global",
-    "Integers",
-    "Micros",
     "Session",
     "Sliding",
     "TimedWindow",

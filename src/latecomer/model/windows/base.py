@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
+from latecomer.model.array_types import Integers, Micros
 from latecomer.model.base import Model
-
-if TYPE_CHECKING:  # a pipeline file is read without numpy
-    import numpy as np
-    import numpy.typing as npt
-
-Integers: TypeAlias = "npt.NDArray[np.int64]"
-"""Numbers of rows, codes and other whole numbers that are not moments."""
-Micros: TypeAlias = "npt.NDArray[np.int64]"
-"""Moments in microseconds."""
 
 FIRST_MOMENT = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z."""

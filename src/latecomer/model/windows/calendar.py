@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import ClassVar, Literal
 
+from latecomer.model.array_types import Micros
 from latecomer.model.durations import DAY
-from latecomer.model.windows.base import Assigned, Micros, SideBySide, Window, looked_up
+from latecomer.model.windows.base import Assigned, SideBySide, Window, looked_up
 from latecomer.model.zones import Zone, day_of, midnight
 
 Unit = Literal["day", "week", "month", "quarter", "year"]

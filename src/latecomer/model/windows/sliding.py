@@ -7,8 +7,9 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from latecomer.model.array_types import Micros
 from latecomer.model.durations import PositiveDuration, SignedDuration, format_duration
-from latecomer.model.windows.base import Assigned, Micros, Window, Windows
+from latecomer.model.windows.base import Assigned, Window, Windows
 
 MOST = 10_000
 """The most windows that may hold one event, which becomes one row for each."""

@@ -6,8 +6,9 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from latecomer.model.array_types import Micros
 from latecomer.model.durations import DAY, HOUR, PositiveDuration, SignedDuration
-from latecomer.model.windows.base import Assigned, Micros, SideBySide, Window, looked_up
+from latecomer.model.windows.base import Assigned, SideBySide, Window, looked_up
 from latecomer.model.zones import Zone, to_local, to_utc
 
 

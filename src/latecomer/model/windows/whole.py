@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_serializer
 
+from latecomer.model.array_types import Micros
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, SideBySide, Window
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, SideBySide, Window
 
 
 class Global(SideBySide):

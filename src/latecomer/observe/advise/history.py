@@ -6,16 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.computed import kept_by
+from latecomer.model.array_types import Doubles, Flags, Integers, Unsigned
 from latecomer.model.lateness.course import Course
-from latecomer.model.lateness.distinct import Bits, mixed
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.lateness.distinct import mixed
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import AnyWindow
 
@@ -27,11 +26,11 @@ AT_ONCE = 1 << 18
 class Part:
     """Some events. `row` is the place of their tick in the course, `age` arrival less event time, in microseconds."""
 
-    row: Whole
-    times: Whole
-    age: Whole
-    partition: Whole
-    batch: Whole
+    row: Integers
+    times: Integers
+    age: Integers
+    partition: Integers
+    batch: Integers
     columns: pa.RecordBatch
 
     def __len__(self) -> int:
@@ -119,7 +118,7 @@ class Codes:
     others: bool = False
     _codes: dict[object, int] = field(default_factory=dict)
 
-    def of(self, values: pa.Array) -> Whole:
+    def of(self, values: pa.Array) -> Integers:
         encoded = values.dictionary_encode(null_encoding="encode")
         codes = [self._code(value) for value in encoded.dictionary.to_pylist()]
         return np.asarray(np.array(codes, np.int64)[encoded.indices.to_numpy()], np.int64)
@@ -138,13 +137,13 @@ class Codes:
 OTHERS = "(all others)"
 
 
-def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Bits:
+def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Unsigned:
     """A number for each row that depends on its key; `known` remembers values between calls."""
     hashes = [_hashed(columns.column(name), known) for name in keys]
     return mixed(*hashes) if hashes else np.zeros(columns.num_rows, np.uint64)
 
 
-def _hashed(values: pa.Array, known: dict[object, int]) -> Bits:
+def _hashed(values: pa.Array, known: dict[object, int]) -> Unsigned:
     if pa.types.is_integer(values.type) and not values.null_count:
         return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64).view(np.uint64)
     encoded = values.dictionary_encode(null_encoding="encode")
@@ -170,7 +169,7 @@ def kept(part: Part, subject: Subject) -> Part:
     return part.only(kept_by(where.sql, where.kinds, columns, len(part)))
 
 
-def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Flags]:
+def numbers(values: pa.Array) -> tuple[Doubles, Flags]:
     """A numeric column, and where it has a value."""
     has_value = values.is_valid().to_numpy(zero_copy_only=False)
     filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)

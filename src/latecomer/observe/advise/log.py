@@ -18,9 +18,9 @@ from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
+from latecomer.model.array_types import Integers
 from latecomer.model.expressions import expression
 from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.sources import BySource
@@ -168,25 +168,13 @@ class LogHistory(History):
     # The events
 
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
-        table = self.store.events
         several = len(self.course.partitions) > 1
         wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *self._stored_for(columns)])
         stored = self.store.layout.schema
         schema = pa.schema([(name, _READ.get(name) or stored.field(name).type) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
-        done = 0
-        with table.explained():
-            for rows in table.dataset(table.files(), schema).to_batches(
-                columns=schema.names,
-                filter=pc.field("batch") <= self.last,
-                batch_size=AT_ONCE,
-                batch_readahead=2,
-                fragment_readahead=2,
-            ):
-                LOG.info("reading events, %s of %s", f"{done:,}", f"{self.total:,}")
-                done += rows.num_rows
-                if rows.num_rows:
-                    yield self._part(rows, codes if several else None, columns)
+        for rows in self.store.events.parts(schema, AT_ONCE, pc.field("batch") <= self.last, "events"):
+            yield self._part(rows, codes if several else None, columns)
 
     def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
         """The columns of the log that have to be read for these columns."""
@@ -268,7 +256,7 @@ class _Rows:
             walk.take(self._moment(start, end, starts))
         return walk.course()
 
-    def _moment(self, start: int, end: int, starts: Whole) -> RecordedBatch:
+    def _moment(self, start: int, end: int, starts: Integers) -> RecordedBatch:
         kind = self.kind[start]
         ticks = []
         for row in range(start, end):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
-from latecomer.model.lateness.histogram import BINS, COARSE, Flags, Histogram, Whole, bin_of
+from latecomer.model.lateness.groups import BLOCKS, Bias, LateGroup, Skew, bias, late_groups, skews
+from latecomer.model.lateness.histogram import BINS, COARSE, Histogram, bin_of
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 
@@ -23,7 +24,7 @@ MOST_BIASED = 5
 _SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def _longer(counts: Whole, length: int, filled: int = 0) -> Whole:
+def _longer(counts: Integers, length: int, filled: int = 0) -> Integers:
     """An array with room for so many groups; an array that has it already is not copied."""
     more = length - len(counts)
     return counts if more <= 0 else np.concatenate([counts, np.full((more, *counts.shape[1:]), filled)])
@@ -33,12 +34,12 @@ def _longer(counts: Whole, length: int, filled: int = 0) -> Whole:
 class GroupHistograms:
     """A coarse histogram for each of several groups; values below zero are counted separately."""
 
-    _counts: Whole = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
-    _negative: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    _least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    _most: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    _counts: Integers = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
+    _negative: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    _least: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    _most: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, codes: Whole, durations: Whole, groups: int) -> None:
+    def add(self, codes: Integers, durations: Integers, groups: int) -> None:
         self._counts, self._negative = _longer(self._counts, groups), _longer(self._negative, groups)
         self._least = _longer(self._least, groups, _LARGEST)
         self._most = _longer(self._most, groups, _SMALLEST)
@@ -67,7 +68,7 @@ class Delays:
     age: GroupHistograms = field(default_factory=GroupHistograms)
     behind: GroupHistograms = field(default_factory=GroupHistograms)
 
-    def add(self, codes: Whole, age: Whole, behind: Whole) -> None:
+    def add(self, codes: Integers, age: Integers, behind: Integers) -> None:
         groups = len(self.codes.names)
         self.age.add(codes, age, groups)
         self.behind.add(codes, behind, groups)
@@ -101,11 +102,11 @@ class Skews:
     """Negative delays of each producer."""
 
     codes: Codes = field(default_factory=lambda: Codes(MOST_PRODUCERS))
-    events: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    negative: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    events: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    negative: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    least: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, codes: Whole, age: Whole) -> None:
+    def add(self, codes: Integers, age: Integers) -> None:
         count = len(self.codes.names)
         self.events, self.negative = _longer(self.events, count), _longer(self.negative, count)
         self.least = _longer(self.least, count, _LARGEST)
@@ -175,7 +176,7 @@ def first_pass(history: History, sample: Sample) -> FirstPass:
     return first
 
 
-def behind_of(history: History, part: Part) -> Whole:
+def behind_of(history: History, part: Part) -> Integers:
     """How far each event is behind the newest of its own partition, as it was before the event's tick."""
     before = history.course.before(part.row, np.maximum(part.partition, 0))
     return np.where(before == NOTHING, 0, np.maximum(before - part.times, 0))
@@ -255,7 +256,7 @@ def second_pass(
     return second
 
 
-def blocks_of(history: History, part: Part) -> Whole:
+def blocks_of(history: History, part: Part) -> Integers:
     """The block of arrival time that each event is in."""
     at = history.course.at
     begin, span = int(at.min()) if len(at) else 0, max(history.course.span, 1)
@@ -267,10 +268,10 @@ class _Counted:
     """Events and late events of each group and block."""
 
     codes: Codes = field(default_factory=Codes)
-    events: Whole = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
-    late: Whole = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
+    events: Integers = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
+    late: Integers = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
 
-    def take(self, values: Any, block: Whole, late: Flags) -> None:
+    def take(self, values: Any, block: Integers, late: Flags) -> None:
         places = self.codes.of(values) * BLOCKS + block
         groups = len(self.codes.names)
         self.events, self.late = _longer(self.events, groups), _longer(self.late, groups)
@@ -289,7 +290,7 @@ class _Sums:
         self.history, self.delay, self.subject = history, delay, subject
         self._ends = WindowEnds(subject.window)
         self._sums = {each.name: np.zeros((4, BLOCKS)) for each in subject.aggregates}
-        self._by_group: dict[tuple[str, str], Amounts] = {}
+        self._by_group: dict[tuple[str, str], Doubles] = {}
         """Aggregate and column → counts and sums by group and block."""
 
     def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
@@ -334,14 +335,14 @@ class _Sums:
                 found += self._biased(each, mine, (group.column, group.value))
         return found
 
-    def _biased(self, each: Measured, sums: Amounts, group: tuple[str, str | None] | None) -> Iterator[Bias]:
+    def _biased(self, each: Measured, sums: Doubles, group: tuple[str, str | None] | None) -> Iterator[Bias]:
         heard = sums[:, sums[0] > 0]
         change = bias(each.function, heard[0], heard[1], heard[2], heard[3])
         if change is not None:
             yield Bias(self.subject.name, each.name, each.written, *change, group)
 
 
-def _sums(places: Whole, groups: int, values: Amounts, has_value: Flags, late: Flags) -> Amounts:
+def _sums(places: Integers, groups: int, values: Doubles, has_value: Flags, late: Flags) -> Doubles:
     """Counts of all events and of late ones, then sums of both, by place."""
     size, late_ones = groups * BLOCKS, has_value & late
     return np.stack(

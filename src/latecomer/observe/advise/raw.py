@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.windows import Tumbling
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
@@ -127,7 +127,7 @@ class RawHistory(History):
             summaries.lengthen(longer // self.every)
             self.every = longer
 
-    def _walked(self, tick: Whole, code: Whole, largest: Whole, events: Whole) -> Course:
+    def _walked(self, tick: Integers, code: Integers, largest: Integers, events: Integers) -> Course:
         names = [name or "" for name in self._partitions.names]
         walk = Walk(self.strategy)
         starts = [*np.flatnonzero(np.diff(tick, prepend=tick[0] - 1)).tolist(), len(tick)]
@@ -143,7 +143,7 @@ class RawHistory(History):
         walk.take(RecordedBatch(0, "tick", 0, ticks))
         return walk.course()
 
-    def _codes(self, rows: pa.RecordBatch) -> Whole:
+    def _codes(self, rows: pa.RecordBatch) -> Integers:
         if self.source.partition is None:
             self._partitions.names = [""]
             return np.zeros(rows.num_rows, np.int64)
@@ -166,10 +166,10 @@ class _Summaries:
     """The largest event time and the number of events of each tick and partition."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[Whole, Whole, Whole, Whole]] = []
+        self._rows: list[tuple[Integers, Integers, Integers, Integers]] = []
         self._held = 0
 
-    def add(self, tick: Whole, code: Whole, times: Whole) -> None:
+    def add(self, tick: Integers, code: Integers, times: Integers) -> None:
         self._rows.append(_reduced(tick, code, times, np.ones(len(tick), np.int64)))
         self._held += len(self._rows[-1][0])
         if self._held > _COMPACT:
@@ -187,12 +187,14 @@ class _Summaries:
         tick, code, largest, events = self.settled()
         self._rows = [_reduced(tick // times, code, largest, events)]
 
-    def settled(self) -> tuple[Whole, Whole, Whole, Whole]:
+    def settled(self) -> tuple[Integers, Integers, Integers, Integers]:
         tick, code, largest, events = (np.concatenate(each) for each in zip(*self._rows, strict=True))
         return _reduced(tick, code, largest, events)
 
 
-def _reduced(tick: Whole, code: Whole, times: Whole, events: Whole) -> tuple[Whole, Whole, Whole, Whole]:
+def _reduced(
+    tick: Integers, code: Integers, times: Integers, events: Integers
+) -> tuple[Integers, Integers, Integers, Integers]:
     if not len(tick):
         return tick, code, times, events
     order = np.lexsort((code, tick))

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 
 from latecomer.config.paths import list_files
 from latecomer.errors import did_you_mean
-from latecomer.model.lateness.histogram import Whole
+from latecomer.model.array_types import Integers
 from latecomer.observe.advise.history import AT_ONCE
 from latecomer.observe.advise.raw_source import (
     RawSource,
@@ -87,7 +87,7 @@ class RawFiles:
         with self._explained(self.paths[0]):
             return next((list(rows.schema.names) for rows in self._json(self.paths[0])), [])
 
-    def events(self, columns: Sequence[str]) -> Iterator[tuple[Whole, Whole, pa.RecordBatch]]:
+    def events(self, columns: Sequence[str]) -> Iterator[tuple[Integers, Integers, pa.RecordBatch]]:
         """Event times, arrivals and other columns of the rows that have both times."""
         source = self.source
         fixed = [source.event_time, source.arrival, source.partition]

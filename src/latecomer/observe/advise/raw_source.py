@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.zoned import read
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -94,7 +94,7 @@ def require_groupable(values: pa.Array, option: str, column: str) -> None:
         raise refused(option, reason, column, "name a column with one value in each row")
 
 
-def micros_of(values: pa.Array, source: RawSource, option: str) -> tuple[Whole, Flags]:
+def micros_of(values: pa.Array, source: RawSource, option: str) -> tuple[Integers, Flags]:
     """Times as microseconds, and which of them can be read."""
     moments = _moments(values, source, option)
     readable = moments.is_valid().to_numpy(zero_copy_only=False)

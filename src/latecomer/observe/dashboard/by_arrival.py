@@ -27,13 +27,11 @@ _HEADS = "(select at, unnest(partitions) as p from t where kind = 'tick')"
 
 def history_until(store: Store) -> int | None:
     """The newest arrival, where it was read long afterwards; None where events are read as they arrive."""
-    if not store.watermarks.exists or not store.publications.exists:
-        return None
-    rows = store.watermarks.query(
+    rows = store.watermarks.query_rows(
         "select max(t.at) as at, max(p.published_at) as published_at from t join p on t.batch = p.batch "
         "where p.output is null and t.batch = (select max(batch) from t where kind = 'tick')",
         p=store.publications,
-    ).to_pylist()
+    )
     if not rows or rows[0]["at"] is None:
         return None
     newest = to_micros(rows[0]["at"])
@@ -42,14 +40,14 @@ def history_until(store: Store) -> int | None:
 
 def received(store: Store) -> dict[str, Any]:
     """How many events arrived in each part of the time from the first arrival to the last, and how long a part is."""
-    (ends,) = store.watermarks.query(
+    (ends,) = store.watermarks.query_rows(
         "select min(at) as first, max(at) as last from t where kind = 'tick'"
-    ).to_pylist()
+    )
     first, last = to_micros(ends["first"]), to_micros(ends["last"])
     width = next((each for each in _WIDTHS if (last - first) // each < BARS), _WIDTHS[-1])
-    rows = store.watermarks.query(
+    rows = store.watermarks.query_rows(
         f"select floor(cast(at as bigint) / {width}) as bar, sum(p['events']) as events from {_HEADS} group by 1"
-    ).to_pylist()
+    )
     return bars({int(row["bar"]): int(row["events"]) for row in rows}, first // width, last // width, width)
 
 
@@ -92,11 +90,9 @@ def shares(store: Store, output: str, days: Sequence[int]) -> dict[str, list[Any
 def _by_day(
     table: Table, column: str, days: Sequence[int], figure: str, rows: str = "true", among: str = "t"
 ) -> dict[int, float]:
-    if not table.exists:
-        return {}
-    rows_read = table.query(
+    rows_read = table.query_rows(
         f"select date_bin(interval '1 day', {column}) as day, {figure} as figure from {among} where "
         f"{column} >= {moment_literal(days[0] * DAY)} and {column} < {moment_literal((days[-1] + 1) * DAY)} "
         f"and {rows} group by 1"
     )
-    return {to_micros(row["day"]) // DAY: row["figure"] for row in rows_read.to_pylist()}
+    return {to_micros(row["day"]) // DAY: row["figure"] for row in rows_read}

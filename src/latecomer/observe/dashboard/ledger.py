@@ -28,7 +28,7 @@ from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
 from latecomer.store.failed import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
-from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
+from latecomer.store.order import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
@@ -61,16 +61,14 @@ def ledger(reader: Reader, query: Query) -> dict[str, Any]:
 
 def _days(store: Store, output: str) -> list[dict[str, Any]]:
     """What each day of publication brought, newest first: days of the zone in which the batches are shown."""
-    if not store.ledger.exists or not store.publications.exists:
-        return []
     sums = ", ".join(f"sum(t.{name}) as {name}" for name in AMOUNTS)
     # In every zone a day begins with a quarter of an hour.
-    rows = store.ledger.query(
+    rows = store.ledger.query_rows(
         f"select date_bin(interval '15 minutes', p.published_at) as quarter, count(*) as batches, {sums} "
         f"from t join p on t.batch = p.batch where p.output is null and {_of(output)} group by 1 order by 1 desc "
         f"limit {(MOST_DAYS + 1) * MOST_QUARTERS}",
         p=store.publications,
-    ).to_pylist()
+    )
     days: dict[str, Counter[str]] = {}
     for row in rows:
         day = days.setdefault((written(to_micros(row["quarter"])) or "")[:10], Counter())
@@ -79,12 +77,10 @@ def _days(store: Store, output: str) -> list[dict[str, Any]]:
 
 
 def _batches(store: Store, output: str, skip: int) -> list[dict[str, Any]]:
-    if not store.ledger.exists:
-        return []
-    rows = store.ledger.query(
+    rows = store.ledger.query_rows(
         f"select batch, {', '.join(AMOUNTS)} from t where {_of(output)} order by batch desc "
         f"limit {MOST_BATCHES} offset {skip}"
-    ).to_pylist()
+    )
     times = _times(store, [row["batch"] for row in rows])
     return [
         {"batch": row["batch"], "published_at": written(times.get(row["batch"])), **_amounts(row)}
@@ -101,7 +97,7 @@ def _amounts(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _times(store: Store, batches: Sequence[int]) -> dict[int, int]:
-    if not batches or not store.publications.exists:
+    if not batches:
         return {}
     among = f"p.output is null and p.batch between {min(batches)} and {max(batches)}"
     return publication_times(store.publications, among)
@@ -144,16 +140,14 @@ def _chosen(store: Store, batch: int | None, day: date | None) -> tuple[str, lis
         return f"batch = {batch}", None
     if day is None:
         return "true", None
-    if not store.publications.exists:
-        return "false", []
     start, end = (read(f"{each}") for each in (day, day + timedelta(days=1)))
-    (row,) = store.publications.query(
+    rows = store.publications.query_rows(
         f"select min(batch) as first, max(batch) as last from t where output is null and published_at >= "
         f"{moment_literal(start)} and published_at < {moment_literal(end)}"
-    ).to_pylist()
-    if row["first"] is None:
+    )
+    if not rows or rows[0]["first"] is None:
         return "false", []
-    first, last = int(row["first"]), int(row["last"])
+    first, last = int(rows[0]["first"]), int(rows[0]["last"])
     return f"batch between {first} and {last}", [first, last]
 
 

@@ -88,11 +88,9 @@ def _lease(store: Store) -> dict[str, Any] | None:
 
 
 def _last_publication(store: Store) -> int | None:
-    if not store.publications.exists:
-        return None
-    found = store.publications.query("select max(published_at) as at from t where output is null")
-    at = found["at"][0].as_py()
-    return None if at is None else to_micros(at)
+    sql = "select max(published_at) as at from t where output is null"
+    published = (row["at"] for row in store.publications.query_rows(sql))
+    return next((to_micros(at) for at in published if at is not None), None)
 
 
 def _watermark(timeline: Timeline | None) -> dict[str, Any]:
@@ -131,7 +129,7 @@ def _millis(micros: int) -> int | None:
 def _throughput(store: Store, last: int | None) -> float | None:
     """Events received each second in the five minutes up to the last batch, counted from the first publication in them.
     None where there was only one: a single batch has no duration."""
-    if last is None or not store.ledger.exists:
+    if last is None:
         return None
     batches = _received_by(store, "p.published_at", last - 5 * MINUTE)
     received = sum(count for _, count in batches[1:])
@@ -152,13 +150,13 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
 
 def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
     """Events received in each step of the wall clock, in order, of batches published after a moment."""
-    rows = store.ledger.query(
+    rows = store.ledger.query_rows(
         "select at, sum(received) as received from "
         f"(select t.batch, {step} as at, max(t.received) as received from t join p on t.batch = p.batch "
         f"where t.unit = {text_literal(EVENTS)} and p.output is null "
         f"and p.published_at > {moment_literal(since)} group by 1, 2) group by 1 order by 1",
         p=store.publications,
-    ).to_pylist()
+    )
     return [(to_micros(row["at"]), int(row["received"])) for row in rows]
 
 

@@ -19,9 +19,8 @@ from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.durations import to_micros
-from latecomer.model.lateness.histogram import Whole
-from latecomer.model.nowcast.estimating import Real
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
@@ -51,13 +50,13 @@ Key = tuple[Any, ...]
 class Arrivals:
     """Some events, in order of event time."""
 
-    times: Whole
-    came: Whole
-    met: Whole
+    times: Integers
+    came: Integers
+    met: Integers
     """The watermark that judged each event."""
-    key: Whole
+    key: Integers
     """The place of each event's key in `keys`."""
-    amounts: Mapping[str, Real]
+    amounts: Mapping[str, Doubles]
     """What each event adds to a number, where the output accepts it."""
     columns: Mapping[str, str]
     """Aggregate → the name of its amounts."""
@@ -77,12 +76,12 @@ class Arrivals:
         return self.since <= FIRST_MOMENT
 
     @property
-    def delays(self) -> Whole:
+    def delays(self) -> Integers:
         """Arrival less event time, of the events since the first arrival."""
         watched = self.times >= self.watched_since
         return self.came[watched] - self.times[watched]
 
-    def added(self, which: Any, ends: Any) -> dict[str, Real]:
+    def added(self, which: Any, ends: Any) -> dict[str, Doubles]:
         """What some of the events add to windows with these ends: nothing where they arrived too late."""
         taken_in = (self.met[which] < ends + self.settles_after).astype(np.float64)
         return {name: each[which] * taken_in for name, each in self.amounts.items()}
@@ -159,7 +158,7 @@ def _needed(layout: PaneLayout) -> list[str]:
 
 
 def _arrivals(
-    layout: PaneLayout, times: Whole, came: Whole, met: Whole, values: dict[str, pa.Array]
+    layout: PaneLayout, times: Integers, came: Integers, met: Integers, values: dict[str, pa.Array]
 ) -> Arrivals:
     """The events that an output keeps, from the columns that it needs."""
     output = layout.output
@@ -176,7 +175,7 @@ def _arrivals(
     first, code = distinct([values[name] for name in output.by], count)
     chosen = [values[name].take(pa.array(first)).to_pylist() for name in output.by]
     keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
-    amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
+    amounts: dict[str, Doubles] = {TAKEN_IN: np.ones(len(order))}
     below: set[str] = set()
     columns: dict[str, str] = {}
     for name, each in estimable(output, layout.types).items():
@@ -198,7 +197,7 @@ def _arrivals(
     )
 
 
-def _added(aggregate: Aggregate, values: pa.Array) -> Real:
+def _added(aggregate: Aggregate, values: pa.Array) -> Doubles:
     """What each event adds."""
     if aggregate.function == "count":
         return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.float64)

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.calibration import LEAST_TRIALS
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import Fillings
@@ -53,7 +53,7 @@ class History:
     """Windows that are whole, and how they filled."""
 
     now: int
-    starts: Whole
+    starts: Integers
     whole_after: int
     """How long after its end a window counts as whole."""
     length: int
@@ -106,7 +106,7 @@ class History:
         return self.length + self.whole_after
 
 
-def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
+def _windows(window: Windows, begin: int, until: int) -> tuple[Integers, Integers]:
     """The newest windows that start at or after `begin` and end by `until`; of overlapping windows, some that do not
     overlap."""
     assert isinstance(window, TimedWindow)  # noqa: S101

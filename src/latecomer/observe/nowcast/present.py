@@ -54,7 +54,7 @@ class Present:
     def held(self, rows: pa.Table) -> dict[tuple[Any, ...], int]:
         """How many events are in the number that stands, for each window and key."""
         book, panes = self.book, self.book.tables.panes
-        if not panes.exists or not rows.num_rows or EVENTS not in panes.columns:
+        if not rows.num_rows or EVENTS not in panes.columns:
             return {}
         place = listed(book.place)
         first = to_micros(min(rows["window_end"].to_pylist()))
@@ -64,7 +64,7 @@ class Present:
             sql = f"select {place}, {summed} from ({not_taken_back(among, place)}) group by {place}"
         else:
             sql = standing(among, place, f"{place}, {double_quoted(EVENTS)}")
-        counts = panes.query(sql).to_pylist()
+        counts = panes.query_rows(sql)
         return {tuple(row[name] for name in book.place): row[EVENTS] for row in counts if row[EVENTS]}
 
     def refused(self, reason: str, now: int) -> Nowcast:

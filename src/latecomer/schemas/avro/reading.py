@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import MOST_DIGITS, field_name, normal_type
+from latecomer.model.words import with_article
 from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.compatibility import written_fields
 from latecomer.schemas.avro.logical import TIMES, Logical, family, logical_type, spark_attributes
@@ -118,7 +119,7 @@ class _Maker:
         """How the reader's fields are read, and those that only the schema `others` has."""
         root = self.reader.resolve(self.reader.root)
         if not isinstance(root, Record):
-            kind = f"is {_a(root.kind)}, and only the fields of a record are columns"
+            kind = f"is {with_article(root.kind)}, and only the fields of a record are columns"
             raise SchemaError((), kind, "name the schema of a record")
         source = _types_within(self.writer, self.writer.root) if self.writer else ()
         schema = self._type(root, source)
@@ -386,7 +387,3 @@ def _wider(branches: Sequence[Defined]) -> str | None:
     """The column type of two types of numbers, if one holds the values of the other."""
     kinds = {each.kind for each in branches}
     return next((_PLAIN[wide] for narrow, wide in _WIDER if kinds == {narrow, wide}), None)
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

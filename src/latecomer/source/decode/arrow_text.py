@@ -7,27 +7,16 @@ returns the same value as `written.py`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Integers
 from latecomer.model.durations import LATEST
+from latecomer.store.layout import source_type
 
-NUMBERS = {
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "smallint": pa.int16(),
-    "tinyint": pa.int8(),
-    "double": pa.float64(),
-}
-_OTHERS = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
+_READ = types.INTEGERS | {"double", "string", "boolean", "date", "timestamp", "timestamp_ntz"}
+"""The types of columns that are read here, besides decimals."""
 _WRITTEN_WITH = {"bigint": b"-0123456789", "double": b"-+.eE0123456789", "decimal": b"-.0123456789"}
 _LONGEST_NUMBER = 300
 """Characters of a number, at most."""
@@ -52,12 +41,9 @@ class NotPlain(Exception):
 
 def column_type(kind: str) -> pa.DataType:
     """The Arrow type of a column; `NotPlain` if texts are not converted to it here."""
-    if types.is_decimal(kind):
-        return pa.decimal128(types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind))
-    arrow_type = NUMBERS.get(kind) or _OTHERS.get(kind)
-    if arrow_type is None:
+    if kind not in _READ and not types.is_decimal(kind):
         raise NotPlain(f"a column of type {kind}")
-    return arrow_type
+    return source_type(kind)
 
 
 def typed(texts: pa.Array, kind: str) -> pa.Array:
@@ -100,7 +86,7 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     return numbers
 
 
-def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
+def with_other_letters(texts: pa.Array, kind: str) -> Integers:
     """The indices of texts with characters that numbers of this type usually do not have: spaces, digits of other
     scripts, letters of hexadecimal numbers."""
     letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"

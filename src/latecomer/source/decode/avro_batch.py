@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.types import is_decimal
 from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.schemas.avro.bounds import deepest_of
@@ -29,14 +29,13 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-from latecomer.source.decode.frames import Mask, Numbers, words_of
+from latecomer.source.decode.frames import words_of
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
 """Bytes of a text; a record with a longer one is read by itself."""
 _Path = tuple[str, ...]
 _Columns = dict[_Path, pa.Array]
-_Words = npt.NDArray[np.uint64]
 _WORD = 8
 _CONTINUES, _SEVEN_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _JOINED = tuple(
@@ -64,7 +63,7 @@ class RowByRow(Exception):
 class Cursor:
     """Where the next field of each record begins: never beyond the end of the record."""
 
-    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: Mask) -> None:
+    def __init__(self, data: bytes, at: Integers, ends: Integers, rows: Integers, odd: Flags) -> None:
         """Behind the last record, `data` has more bytes than the longest number. `rows` are the indices of these
         records among all, and `odd` marks records that are not plain."""
         self.data, self.at, self.ends, self.rows, self.odd = data, at, ends, rows, odd
@@ -74,14 +73,14 @@ class Cursor:
     def __len__(self) -> int:
         return len(self.at)
 
-    def of(self, rows: Numbers) -> Cursor:
+    def of(self, rows: Integers) -> Cursor:
         """A cursor of its own for some of the records."""
         return Cursor(self.data, self.at[rows], self.ends[rows], self.rows[rows], self.odd)
 
-    def mark(self, wrong: Mask | Numbers) -> None:
+    def mark(self, wrong: Flags | Integers) -> None:
         self.odd[self.rows[wrong]] = True
 
-    def skip(self, sizes: Numbers | int) -> Numbers:
+    def skip(self, sizes: Integers | int) -> Integers:
         """Pass over so many bytes of each record; returns where they began."""
         began, self.at = self.at, self.at + sizes
         beyond = self.at > self.ends
@@ -90,7 +89,7 @@ class Cursor:
             self.at = np.minimum(self.at, self.ends)
         return began
 
-    def integers(self, most: int) -> Numbers:
+    def integers(self, most: int) -> Integers:
         """A whole number from each record, of `most` bytes: five for 32 bits, ten for 64."""
         words = self.words[self.at]
         last = ~words & _CONTINUES
@@ -109,7 +108,7 @@ class Cursor:
         half = (numbers >> _ONE).view(np.int64)
         return half ^ -(numbers & _ONE).view(np.int64)
 
-    def _add_ninth_byte(self, longer: Numbers, numbers: _Words, sizes: Numbers) -> None:
+    def _add_ninth_byte(self, longer: Integers, numbers: Unsigned, sizes: Integers) -> None:
         """Add the ninth byte of longer numbers, and the tenth if they have one."""
         ninth, tenth = (self.bytes[self.at[longer] + nth].astype(np.uint64) for nth in (8, 9))
         more = ninth > 0x7F
@@ -118,7 +117,7 @@ class Cursor:
         numbers[longer] |= np.where(more, tenth << _LAST_BIT, np.uint64(0))
         sizes[longer] = np.where(more, 10, 9)
 
-    def sizes(self) -> Numbers:
+    def sizes(self) -> Integers:
         """The size of the text or bytes that come next."""
         sizes = self.integers(10)
         wrong = (sizes < 0) | (sizes > LONGEST)
@@ -159,7 +158,7 @@ class Cursor:
         return self.cast(values, wanted)
 
 
-def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Numbers]:
+def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Integers]:
     """Values as another type, null where it does not hold them, and the indices of those."""
     try:
         column = values.cast(wanted)
@@ -377,7 +376,7 @@ def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa
     raise RowByRow
 
 
-def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value) -> pa.Array:
+def _integers(cursor: Cursor, numbers: Integers, target: Primitive, value: Value) -> pa.Array:
     wanted, logical = source_type(value.kind), logical_type(target)
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))

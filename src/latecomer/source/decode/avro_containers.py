@@ -21,6 +21,7 @@ import pyarrow as pa
 from latecomer.config.avro_files import SYNC_SIZE, Head, file_head
 from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import UnknownFields
+from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
@@ -29,7 +30,6 @@ from latecomer.source.decode.avro_reading import Rows, WriterReading, writer_rea
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.files import SourceFile
-from latecomer.source.decode.frames import Numbers
 from latecomer.source.decode.json_text import misread_text, refused_text, shape_of
 from latecomer.source.decode.retrying import cached_by_file
 from latecomer.source.decode.retrying import reading as reading_file
@@ -275,7 +275,7 @@ def _snapped(packed: bytes) -> bytes:
     return bytes(body)
 
 
-def _borders(ends: Ends, bodies: Sequence[tuple[int, bytes]]) -> tuple[Numbers, Numbers]:
+def _borders(ends: Ends, bodies: Sequence[tuple[int, bytes]]) -> tuple[Integers, Integers]:
     """Where each record begins and ends, in all blocks one behind the other."""
     starts: list[int] = []
     stops: list[int] = []

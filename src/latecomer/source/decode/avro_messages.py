@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
 from latecomer.source.decode.avro_reading import Rows, writer_reading
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Numbers
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class AvroMessages(FramedDecoder):
             return None
         return None
 
-    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
         keeps = self.unknown_fields != "ignore"
         of_writer = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
         plain, odd = of_writer.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from latecomer.model.array_types import Flags, Integers
 from latecomer.schemas.avro import Schema, reading
 from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.source.decode.avro_columns import AvroColumns
-from latecomer.source.decode.frames import Mask, Numbers
 from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.typed_columns import array_of
@@ -41,7 +41,7 @@ class Rows:
         table = pa.table({name: array_of(column, columns[name]) for name, column in values.items()})
         return cls(table, pa.array(kept, pa.string()))
 
-    def with_odd(self, odd: Mask, others: Rows) -> Rows:
+    def with_odd(self, odd: Flags, others: Rows) -> Rows:
         """The same rows, with others in the place of the odd ones."""
         if not odd.any():
             return self
@@ -59,7 +59,9 @@ class WriterReading:
     columns: AvroColumns
     plan: Plan | None
 
-    def at_once(self, data: bytes, starts: Numbers, ends: Numbers, whole: bool = False) -> tuple[Rows, Mask]:
+    def at_once(
+        self, data: bytes, starts: Integers, ends: Integers, whole: bool = False
+    ) -> tuple[Rows, Flags]:
         """The rows of records that lie side by side in a buffer, and which of them are odd. If they have to be `whole`,
         records with bytes behind their end are odd too."""
         odd = np.zeros(len(starts), np.bool_)

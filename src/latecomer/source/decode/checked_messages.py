@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.sources import UnknownFields
+from latecomer.model.array_types import Flags, Integers
 from latecomer.schemas.jsonschema import Schema, Validator
 from latecomer.schemas.jsonschema.records import NotJson
 from latecomer.source.decode.arrow_checked import Rules
 from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.columns import CORRUPT, KEPT
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
 from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.text_lines import Lines
 
@@ -48,7 +49,7 @@ class CheckedMessages(FramedDecoder):
 
         return end
 
-    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
         texts = [frames.records[row][HEAD_SIZE:] for row in rows]
         # `keep` reports the unknown fields; `FramedDecoder` decides whether they make a record a dead letter.
         unknown: UnknownFields = "ignore" if self.unknown_fields == "ignore" else "keep"
@@ -61,7 +62,7 @@ class CheckedMessages(FramedDecoder):
 
 
 def _read(
-    texts: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields, invalid: Mask, is_json: Mask
+    texts: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields, invalid: Flags, is_json: Flags
 ) -> Decoded:
     """Decodes records that are checked already."""
     rows = JsonLines(columns, unknown, blank_rows=True).read(Lines.of_records(texts))

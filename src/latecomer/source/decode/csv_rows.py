@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 
 from latecomer.config.sources import UnknownFields
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.columns import EXTRA
 from latecomer.source.decode.csv_row import CsvRow
 from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.null_rows import null_columns
-from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines, Mask
+from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines
 from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
 
 _QUOTE = 0x22
@@ -88,7 +89,7 @@ class CsvLines:
 
     # Lines that are not plain
 
-    def _odd(self, lines: Lines) -> tuple[Mask, Mask]:
+    def _odd(self, lines: Lines) -> tuple[Flags, Flags]:
         """Lines that must be read one by one, and lines that are blank."""
         count = len(lines)
         odd, blank = np.ones(count, bool), np.zeros(count, bool)
@@ -108,7 +109,7 @@ class CsvLines:
         odd |= self._fields_of(lines, odd, delimiter) != len(self.header)
         return odd, blank
 
-    def _fields_of(self, lines: Lines, odd: Mask, delimiter: int) -> Any:
+    def _fields_of(self, lines: Lines, odd: Flags, delimiter: int) -> Any:
         """How many fields each line has. Lines with quotes that are not around whole fields are marked as odd."""
         letters = lines.letters
         is_delimiter = letters == delimiter
@@ -130,7 +131,7 @@ class CsvLines:
 
     # Plain lines
 
-    def _texts(self, lines: Lines, odd: Mask) -> dict[str, pa.Array]:
+    def _texts(self, lines: Lines, odd: Flags) -> dict[str, pa.Array]:
         """The texts of plain lines, by column, with those of undeclared columns that are kept."""
         wanted = {
             str(place): name
@@ -163,7 +164,7 @@ class CsvLines:
     # Columns that are not declared
 
     def _kept(
-        self, texts: Mapping[str, pa.Array], rows: Mapping[int, Mapping[str, Any]], odd: Mask
+        self, texts: Mapping[str, pa.Array], rows: Mapping[int, Mapping[str, Any]], odd: Flags
     ) -> dict[int, str]:
         """The fields of plain lines, and of these `rows` among the odd ones, as JSON."""
         if not self._extra:

@@ -24,6 +24,7 @@ from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import paths_of, value_at
 from latecomer.model.unknown_fields import known_fields, unknown_names
+from latecomer.model.words import with_article
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 from latecomer.schemas.json_input import TOO_DEEP
@@ -219,18 +220,19 @@ def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str 
         case ("struct", fields), dict():
             parts = [(f"{place}.{name}", value.get(name), inner) for name, inner in fields.items()]
         case _:
-            return f"{_shown(place, value)} is not {_a(kind)}"
+            return f"{_shown(place, value)} is not {with_article(kind)}"
     return next((wrong for each in parts if (wrong := _misfit(*each, signs, fits)) is not None), None)
 
 
 def _not_a(place: str, value: Any, kind: str, signs: Signs, in_json: bool) -> str:
     """What is wrong with a plain value; for numbers with other signs, which setting reads them."""
-    wrong = f"{_shown(place, value)} is not {_a(kind)}"
+    wrong = f"{_shown(place, value)} is not {with_article(kind)}"
     if not types.is_numeric(kind) or not isinstance(value, str) or isinstance(value, _Number):
         return wrong
     if in_json and not types.is_decimal(kind):
-        as_text = f"{_shown(place, value)} is text, and not {_a(kind)}; write it without quotes, or declare a decimal"
-        return wrong if POINT.plain(value) is None else as_text
+        as_text = f"{_shown(place, value)} is text, and not {with_article(kind)}"
+        fix = "write it without quotes, or declare a decimal"
+        return wrong if POINT.plain(value) is None else f"{as_text}; {fix}"
     for other in _OTHER_SIGNS:
         if signs.plain(value) is None and other.plain(value) is not None:
             thousands = (
@@ -241,10 +243,6 @@ def _not_a(place: str, value: Any, kind: str, signs: Signs, in_json: bool) -> st
                 f"{{decimal_sign: {json.dumps(other.decimal_sign)}{thousands}}}"
             )
     return wrong
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "ai" else f"a {kind}"
 
 
 _OTHER_SIGNS = [

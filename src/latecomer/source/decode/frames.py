@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.sources import UnknownFields
 from latecomer.errors import LatecomerError
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
@@ -32,8 +32,6 @@ MOST_BYTES = 256 << 20
 """Bytes of records that are decoded at once."""
 _WORD = 8
 _PADDING = bytes(2 * _WORD)
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class UnknownSchemas(LatecomerError):
@@ -83,8 +81,8 @@ class Frames:
     records: Sequence[bytes]
     data: bytes
     """All of them; behind the last there are more bytes than the longest number has."""
-    starts: Numbers
-    ends: Numbers
+    starts: Integers
+    ends: Integers
 
     @classmethod
     def of(cls, records: Sequence[bytes]) -> Frames:
@@ -93,7 +91,7 @@ class Frames:
         return cls(records, b"".join([*records, _PADDING]), ends - sizes, ends)
 
     @cached_property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Integers:
         """The ids of their schemas; 0 where a record has no framing."""
         ids = (words_of(self.data)[self.starts].byteswap() >> np.uint64(24)).view(np.int64)
         framed = (self.ends - self.starts >= HEAD_SIZE) & (ids >= 1) & (ids <= LARGEST)
@@ -109,10 +107,10 @@ class Decoded:
     """Some records: their columns, which of them are corrupt, their unknown fields, and which are invalid."""
 
     columns: pa.Table
-    corrupt: Mask
+    corrupt: Flags
     kept: pa.Array | None = None
     """None if no record has unknown fields."""
-    invalid: Mask | None = None
+    invalid: Flags | None = None
 
     @classmethod
     def unreadable(cls, columns: Mapping[str, str], count: int) -> Decoded:
@@ -121,7 +119,7 @@ class Decoded:
 
     @classmethod
     def joined(
-        cls, parts: Sequence[Decoded], rows: Sequence[Numbers | Sequence[int]] | None = None
+        cls, parts: Sequence[Decoded], rows: Sequence[Integers | Sequence[int]] | None = None
     ) -> Decoded:
         """Parts one behind the other; or, if the `rows` of each are given, in the order of these."""
         if len(parts) == 1:
@@ -137,7 +135,7 @@ class Decoded:
         joined = cls(columns, corrupt, pa.concat_arrays(kept), np.concatenate(invalid))
         return joined if rows is None else joined._in_order(np.argsort(np.concatenate(rows)))
 
-    def _in_order(self, places: Numbers) -> Decoded:
+    def _in_order(self, places: Integers) -> Decoded:
         back = pa.array(places)
         kept = None if self.kept is None else self.kept.take(back)
         invalid = None if self.invalid is None else self.invalid[places]
@@ -155,7 +153,7 @@ class FramedDecoder(RecordDecoder):
     """Whether records are checked against their schemas."""
 
     @abstractmethod
-    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
         """Decodes the records of one id, in their order."""
 
     @abstractmethod
@@ -219,7 +217,7 @@ class FramedDecoder(RecordDecoder):
         return pa.table({**columns, **marks, SCHEMA_ID: ids})
 
 
-def words_of(data: bytes) -> npt.NDArray[np.uint64]:
+def words_of(data: bytes) -> Unsigned:
     """The eight bytes that begin at each byte, as one number; the last seven bytes begin none.
 
     >>> [hex(word) for word in words_of(bytes([1, 2, 0, 0, 0, 0, 0, 0, 0x7F]))]

@@ -19,6 +19,7 @@ import pyarrow.json as pj
 
 from latecomer.config.sources import UnknownFields
 from latecomer.model import types
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
@@ -26,7 +27,7 @@ from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
 from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.json_row import JsonRow, Row
 from latecomer.source.decode.null_rows import null_columns
-from latecomer.source.decode.text_lines import Lines, Mask
+from latecomer.source.decode.text_lines import Lines
 from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
 from latecomer.store.layout import source_type
 
@@ -93,12 +94,12 @@ class JsonLines:
 
     # Lines that are not plain
 
-    def _odd(self, lines: Lines) -> Mask:
+    def _odd(self, lines: Lines) -> Flags:
         """Lines that must be read one by one."""
         if not len(lines) or not self._by_arrow:
             return np.ones(len(lines), bool)
         letters, begins, ends, text = lines.letters, lines.begins, lines.ends, lines.body
-        odd: Mask = (letters[begins] != _OPENS) | (letters[ends - 1] != _CLOSES)
+        odd: Flags = (letters[begins] != _OPENS) | (letters[ends - 1] != _CLOSES)
         if len(lines.controls) > len(lines):
             odd[lines.holding(np.setdiff1d(lines.controls, ends, assume_unique=True))] = True
         odd[lines.not_utf8()] = True
@@ -129,7 +130,7 @@ class JsonLines:
         return row
 
     @staticmethod
-    def _without_blanks(table: pa.Table, lines: Lines, odd: Mask) -> pa.Table:
+    def _without_blanks(table: pa.Table, lines: Lines, odd: Flags) -> pa.Table:
         blank = [nth for nth in np.flatnonzero(odd).tolist() if not lines.utf8_of(nth).strip(_BLANK)]
         if not blank:
             return table
@@ -143,7 +144,7 @@ class JsonLines:
 
     # Plain lines
 
-    def _plain(self, lines: Lines, odd: Mask) -> tuple[dict[str, pa.Array], bool]:
+    def _plain(self, lines: Lines, odd: Flags) -> tuple[dict[str, pa.Array], bool]:
         """The columns of plain lines, and whether any line may have unknown fields. Lines that turn out not to be plain
         are marked as odd."""
         if odd.all():
@@ -187,7 +188,7 @@ class JsonLines:
         return rows
 
     @staticmethod
-    def _screen(lines: Lines, odd: Mask, pattern: str, is_right: bool) -> None:
+    def _screen(lines: Lines, odd: Flags, pattern: str, is_right: bool) -> None:
         """Mark lines that look wrong as odd, unless they are many: then the pattern does not fit."""
         offsets = np.append(0, lines.ends + 1).astype(np.int32)
         texts = pa.StringArray.from_buffers(len(lines), pa.py_buffer(offsets), pa.py_buffer(lines.body))
@@ -195,7 +196,7 @@ class JsonLines:
         if pattern and suspect.mean() <= _MOST_SUSPECT:
             odd |= suspect
 
-    def _look_closer(self, lines: Lines, odd: Mask) -> None:
+    def _look_closer(self, lines: Lines, odd: Flags) -> None:
         """Find the lines that Arrow refuses, a few lines at a time."""
         before = odd.copy()
         for begin in range(0, len(lines), _FEW):
@@ -203,7 +204,7 @@ class JsonLines:
         if (before == odd).all():  # Arrow reads each few of them, but not all together
             odd[:] = True
 
-    def _find_refused(self, lines: Lines, odd: Mask, begin: int, end: int, left: list[int]) -> None:
+    def _find_refused(self, lines: Lines, odd: Flags, begin: int, end: int, left: list[int]) -> None:
         while not odd[begin:end].all():
             try:
                 text = lines.with_replaced(odd, b"{}", begin, end)
@@ -273,7 +274,7 @@ class JsonLines:
 
     # Unknown fields
 
-    def _kept(self, lines: Lines, odd: Mask, rows: Mapping[int, Row], has_others: bool) -> dict[int, str]:
+    def _kept(self, lines: Lines, odd: Flags, rows: Mapping[int, Row], has_others: bool) -> dict[int, str]:
         """The unknown fields of each line that has some."""
         if self.unknown == "ignore":
             return {}

@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
+from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.paths import paths_of
 from latecomer.model.types import INTEGER_BITS, is_nested, nested_type, with_fields_of
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.files import SourceFile
-from latecomer.source.decode.frames import Mask
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
@@ -314,7 +314,7 @@ class _Stored:
             dict.fromkeys([*(path for each in self._paths.values() for path in each), *self.extra.values()])
         )
 
-    def _kept(self, odd: Mask, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
+    def _kept(self, odd: Flags, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
         """The unknown fields of each row that is not odd."""
         if not extra and not self.wider:
             return pa.nulls(len(odd), pa.string())

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.damage import DamagedFile
+from latecomer.model.array_types import Flags
 from latecomer.model.types import INTEGERS, is_nested
-from latecomer.source.decode.frames import Mask
 from latecomer.source.decode.json_text import JsonText, Shape, has_valid_texts, raw_text, shape_of
 from latecomer.source.decode.stored_values import shape_of_type, stored_values
 from latecomer.store.layout import source_type
@@ -69,7 +69,7 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
     return cast
 
 
-def changed_as_doubles(whole: pa.Array, doubles: pa.Array) -> Mask:
+def changed_as_doubles(whole: pa.Array, doubles: pa.Array) -> Flags:
     """Which whole numbers change when they become doubles."""
     numbers = np.asarray(whole.cast(pa.int64()).fill_null(0))
     as_doubles = np.asarray(doubles.fill_null(0.0))
@@ -129,7 +129,7 @@ def shaped(value: Any, shape: Shape) -> Any:
     return {name: shaped(value.get(name), kind) for name, kind in parts.items()}
 
 
-def valid_rows(column: pa.Array) -> Mask:
+def valid_rows(column: pa.Array) -> Flags:
     """The rows whose texts are all UTF-8."""
     try:
         column.validate(full=True)
@@ -139,7 +139,7 @@ def valid_rows(column: pa.Array) -> Mask:
     return np.ones(len(column), np.bool_)
 
 
-def without_bad_texts(column: pa.Array, odd: Mask) -> pa.Array:
+def without_bad_texts(column: pa.Array, odd: Flags) -> pa.Array:
     """A column whose texts are all UTF-8: wrong bytes are replaced, and a list with such a text is null."""
     if not odd.any() or valid_rows(column).all():
         return column

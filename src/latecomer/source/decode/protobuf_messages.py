@@ -12,10 +12,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from latecomer.model.array_types import Integers
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.reading import reading
 from latecomer.schemas.protobuf.schema import Schema
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Numbers
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, places_of
 
@@ -23,7 +24,7 @@ BLOCK = 4_000
 """Records that are decoded together: their messages stay in memory until all columns are made."""
 
 
-def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int], list[int]]:
+def _by_head(frames: Frames, rows: Integers) -> dict[tuple[tuple[int, ...], int], list[int]]:
     """The rows of records by their places and the bytes before their payloads; no places if they cannot be read."""
     at = frames.starts[rows] + HEAD_SIZE
     is_first = (at < frames.ends[rows]) & (np.frombuffer(frames.data, np.uint8)[at] == 0)
@@ -46,7 +47,7 @@ class ProtobufMessages(FramedDecoder):
     def ends(self, number: int) -> End:
         return lambda *_: None  # no payload says where it ends
 
-    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
         order: list[Sequence[int]] = []
         parts: list[Decoded] = []
         with paused_collection():

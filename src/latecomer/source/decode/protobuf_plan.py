@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from latecomer.model.array_types import Flags
 from latecomer.schemas.protobuf.reading import (
     Column,
     Reading,
@@ -23,7 +24,7 @@ from latecomer.schemas.protobuf.reading import (
     message_of,
 )
 from latecomer.schemas.protobuf.schema import Schema
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, Mask
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded
 from latecomer.source.decode.json_text import JsonText, Shape, shape_of, struct_of
 from latecomer.source.decode.protobuf_values import (
     Convert,
@@ -205,7 +206,7 @@ class Plan:
                 table[name] = pa.nulls(len(messages), source_type(kind))
         return Decoded(pa.table(table), corrupt, self._kept(messages, holders, corrupt, strange))
 
-    def _parsed(self, records: Sequence[bytes]) -> tuple[list[Any], Mask, bool]:
+    def _parsed(self, records: Sequence[bytes]) -> tuple[list[Any], Flags, bool]:
         """The messages, which of them are corrupt, and whether some may have fields that no schema names."""
         corrupt = np.zeros(len(records), np.bool_)
         if len(records) > FEW:
@@ -233,7 +234,11 @@ class Plan:
         return messages, corrupt, self.keeps
 
     def _values(
-        self, leaf: _Leaf, path: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]], corrupt: Mask
+        self,
+        leaf: _Leaf,
+        path: tuple[str, ...],
+        holders: dict[tuple[str, ...], Sequence[Any]],
+        corrupt: Flags,
     ) -> list[Any]:
         messages = _held(path, holders)
         try:
@@ -247,7 +252,7 @@ class Plan:
         self,
         messages: Sequence[Any],
         holders: dict[tuple[str, ...], Sequence[Any]],
-        corrupt: Mask,
+        corrupt: Flags,
         strange: bool,
     ) -> pa.Array | None:
         """The unknown fields of each message, as JSON text."""

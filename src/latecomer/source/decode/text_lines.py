@@ -19,6 +19,7 @@ import numpy.typing as npt
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.config.sizes import format_size
+from latecomer.model.array_types import Flags, Integers
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.limits import (
     KEPT,
@@ -44,8 +45,6 @@ _PATTERNS = {
     (b"\n\0",): re.compile(rb"\n\0"),
     (b"\0\n",): re.compile(rb"\0\n"),
 }
-Places = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -67,24 +66,24 @@ class Lines:
         return np.frombuffer(self.body, np.uint8)
 
     @cached_property
-    def controls(self) -> Places:
+    def controls(self) -> Integers:
         """The places of control characters."""
         return np.flatnonzero(self.letters < SPACE)
 
     @cached_property
-    def ends(self) -> Places:
+    def ends(self) -> Integers:
         """The places of line feeds."""
-        feeds: Places = self.controls[self.letters[self.controls] == FEED]
+        feeds: Integers = self.controls[self.letters[self.controls] == FEED]
         return feeds
 
     @cached_property
-    def begins(self) -> Places:
+    def begins(self) -> Integers:
         return np.concatenate([np.zeros(min(len(self.ends), 1), np.int64), self.ends[:-1] + 1])
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def holding(self, places: Places) -> Places:
+    def holding(self, places: Integers) -> Integers:
         """The lines that contain these places, once each."""
         return np.unique(np.searchsorted(self.ends, places))
 
@@ -114,7 +113,7 @@ class Lines:
         spoilt = frozenset(each - header - 1 for each in self.spoilt if each > header)
         return Lines(self.body[self.ends[header] + 1 :], raw, spoilt)
 
-    def with_replaced(self, which: Mask, text: bytes, begin: int = 0, end: int | None = None) -> bytes:
+    def with_replaced(self, which: Flags, text: bytes, begin: int = 0, end: int | None = None) -> bytes:
         """The lines from `begin` to `end`, with a text in the place of some of them."""
         end = len(self) if end is None else end
         places = np.flatnonzero(which[begin:end]) + begin
@@ -124,7 +123,7 @@ class Lines:
             at = stop
         return b"".join([*parts, self.body[at : int(self.ends[end - 1]) + 1]])
 
-    def not_utf8(self) -> Places:
+    def not_utf8(self) -> Integers:
         """The lines that are not UTF-8, or not in their encoding."""
         wrong = sorted(self.spoilt)
         if self.raw is None and not self.body.isascii():

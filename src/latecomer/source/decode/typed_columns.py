@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Flags
 from latecomer.model.written_numbers import POINT, Signs
 from latecomer.source.decode.arrow_text import DATE, NotPlain, typed, with_other_letters
 from latecomer.source.decode.columns import CORRUPT, KEPT
@@ -33,7 +33,6 @@ _PLAIN = {
     "timestamp_ntz": _TIME,
 }
 """Patterns for the usual form of each type."""
-Mask = npt.NDArray[np.bool_]
 
 
 def of_texts(texts: pa.Array, kind: str, signs: Signs = POINT) -> tuple[pa.Array, Sequence[int]]:
@@ -108,7 +107,7 @@ def array_of(values: Sequence[Any], kind: str) -> pa.Array:
 
 
 def with_rows(
-    columns: Mapping[str, pa.Array], kinds: Mapping[str, str], mask: Mask, rows: Sequence[Mapping[str, Any]]
+    columns: Mapping[str, pa.Array], kinds: Mapping[str, str], mask: Flags, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, pa.Array]:
     """The columns with these rows where the mask is true."""
     if not rows:

@@ -36,7 +36,7 @@ from latecomer.store.columns import (
     when_column,
 )
 from latecomer.store.layout import PaneLayout
-from latecomer.windowing.aggregates.base import Columns, Events, Flags, Groups, State
+from latecomer.windowing.aggregates.base import Columns, Events, Groups, State
 from latecomer.windowing.aggregates.counts import (
     Count,
     Earliest,
@@ -72,7 +72,6 @@ from latecomer.windowing.fates import CODES
 __all__ = [
     "Columns",
     "Events",
-    "Flags",
     "Groups",
     "State",
     "assignments_column",

@@ -9,19 +9,16 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type
 from latecomer.windowing.judge import Judged
 
 Columns: TypeAlias = dict[str, pa.Array]
-Doubles: TypeAlias = npt.NDArray[np.float64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Integers: TypeAlias = npt.NDArray[np.int64]
 Events: TypeAlias = Judged
 
 

@@ -9,16 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
-from latecomer.windowing.aggregates.base import (
-    Columns,
-    Events,
-    Flags,
-    Integers,
-    OwnValue,
-    State,
-    as_count,
-    valid,
-)
+from latecomer.model.array_types import Flags, Integers
+from latecomer.windowing.aggregates.base import Columns, Events, OwnValue, State, as_count, valid
 
 
 class Count(OwnValue):

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
-from latecomer.windowing.aggregates.base import Flags, only
+from latecomer.model.array_types import Flags
+from latecomer.windowing.aggregates.base import only
 
 SHORT, LONG = pa.decimal128(types.MOST_DIGITS, 0), pa.decimal256(76, 0)
 """The type of numbers that are added up, and that of sums of them that may have more than 38 digits."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
+from latecomer.model.array_types import Integers
 from latecomer.model.arrays import flat
 from latecomer.model.json_text import json_text
 from latecomer.source.columns import ORIGIN, POSITION
@@ -27,7 +28,6 @@ from latecomer.windowing.aggregates.base import (
     Events,
     Gathered,
     Groups,
-    Integers,
     State,
     column_of,
     float_ranks,

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.model import types
+from latecomer.model.array_types import Flags
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import LOW_DIGITS, WHOLE, beyond_column, beyond_halves
 from latecomer.windowing.aggregates.base import (
     Columns,
     Events,
-    Flags,
     OwnValue,
     State,
     as_doubles,

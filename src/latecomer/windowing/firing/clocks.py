@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import Micros
 from latecomer.windowing.firing.batch import by_arrival
-from latecomer.windowing.judge import Flags
 
 if TYPE_CHECKING:
     from latecomer.log.timeline.keeper import Section

@@ -46,8 +46,6 @@ def may_close(files: Iterable[DataFile], output: Output, section: Section) -> li
 
 def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple[Any, ...]]:
     """The windows and keys that would get a closing pane, without Spark."""
-    if not panes.exists:
-        return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
     low = section.watermark_before - output.settles_after
     high = settled_by(output, section.fires_at)
@@ -55,8 +53,8 @@ def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
     closing = f"(select * from t where {since}window_end <= {moment_literal(high)})"
-    found = panes.query(standing(closing, place, place, "not is_last"))
-    return {tuple(map(repr, row.values())) for row in found.to_pylist()}
+    found = panes.query_rows(standing(closing, place, place, "not is_last"))
+    return {tuple(map(repr, row.values())) for row in found}
 
 
 def places_in(files: Iterable[Location], output: Output) -> set[tuple[Any, ...]]:

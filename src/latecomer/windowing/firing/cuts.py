@@ -13,10 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
-from latecomer.model.windows import Micros
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.judge import Flags
 
 NEVER = np.iinfo(np.int64).max
 """The end of a pane that does not fire."""

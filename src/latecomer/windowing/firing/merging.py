@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags, Integers, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
@@ -21,7 +21,6 @@ from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, 
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import PaneLane
-from latecomer.windowing.judge import Flags, Integers, Micros
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.sessions import row_codes
 
@@ -70,7 +69,7 @@ class Firing:
             )
         return lanes
 
-    def _lane_of(self, merged: pa.Table, clocks: Clocks) -> npt.NDArray[np.object_]:
+    def _lane_of(self, merged: pa.Table, clocks: Clocks) -> Objects:
         fate = np.asarray(merged.column(FATE))
         due = late_due(self.output, clocks, numbers(merged, EVENTS), numbers(merged, END))
         late = np.where(due, PaneLane.LATE, PaneLane.WAITING)
@@ -95,9 +94,7 @@ class Firing:
         """Whether nothing more can come for a window once the watermark is here."""
         return watermark >= settled_at(self.output, numbers(merged, END))
 
-    def _firing(
-        self, merged: pa.Table, lane: npt.NDArray[np.object_], early: Flags, clocks: Clocks
-    ) -> dict[str, pa.Array]:
+    def _firing(self, merged: pa.Table, lane: Objects, early: Flags, clocks: Clocks) -> dict[str, pa.Array]:
         fired, late = lane == PaneLane.FIRED, (lane == PaneLane.LATE) | (lane == PaneLane.WAITING)
         at, mark = clocks.closings(numbers(merged, END), fired)
         is_fired, is_late = pa.array(fired), pa.array(late)

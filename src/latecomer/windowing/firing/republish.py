@@ -38,7 +38,7 @@ def changed_since(logic: OutputLogic, record: Record) -> bool:
         f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
         f"and window_end <= {moment_literal(record.watermark)} limit 1"
     )
-    return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(published).num_rows))
+    return bool(logic.store.events.query_rows(came) or panes.query_rows(published))
 
 
 def publish_rebuild(

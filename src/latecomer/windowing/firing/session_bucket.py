@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import per_firing
@@ -29,7 +30,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, ENTERS, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import (
     ORDER,

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.model.array_types import Flags, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -29,7 +29,6 @@ from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settl
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.merging import constant, numbers, taken_back
 from latecomer.windowing.firing.session_bucket import Sessions
-from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.sessions import Places
 
@@ -72,7 +71,7 @@ class _Lanes:
         return self._ours & (self._numbers(END) > self.clocks.now)
 
     @cached_property
-    def _fires(self) -> npt.NDArray[np.object_]:
+    def _fires(self) -> Objects:
         """The timing of the pane that a session fires now; an empty text where it fires none."""
         unsettled, waiting, since = map(self._numbers, (UNSETTLED, WAITING_EVENTS, SINCE))
         news = unsettled > 0

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.triggers import per_firing
@@ -49,7 +50,7 @@ from latecomer.windowing.firing.session_bucket import (
 from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
 from latecomer.windowing.firing.session_lanes import session_lanes
 from latecomer.windowing.firing.within import FiringWithin, merged_by
-from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
 from latecomer.windowing.sessions import Places, covering, firsts, in_order, key_codes

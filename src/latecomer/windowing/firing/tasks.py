@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.model.array_types import Micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Micros
+from latecomer.model.windows import FIRST_MOMENT, FixedWindow
 from latecomer.spark.base import Shared
 from latecomer.store.files import Location, dataset, new_token, read_table
 from latecomer.store.layout import TIMESTAMP

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import micros_of
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
@@ -39,7 +40,7 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.merging import Firing, following, numbers, places_of
-from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.sessions import firsts, text_ranks
 
