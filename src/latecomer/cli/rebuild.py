@@ -27,7 +27,7 @@ from latecomer.cli.options import (
 )
 from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
-from latecomer.model.durations import UNITS
+from latecomer.model.durations import format_duration
 
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
@@ -157,17 +157,11 @@ def schedule(file: File) -> None:
     folder, command = Path(file).resolve().parent, Path(sys.argv[0]).resolve()
     program = str(command) if command.name == "latecomer" else "latecomer"
     for output, each in pipeline.schedule.items():
-        length = _duration(each.last)
+        length = format_duration(each.last)
         words = [program, "rebuild", "apply", str(Path(file).name), output, "--last", length]
         # In a crontab, % means a new line.
         line = f"cd {shlex.quote(str(folder))} && {shlex.join(words)}".replace("%", r"\%")
         print(f"{each.when()} {line}")
-
-
-def _duration(micros: int) -> str:
-    """A duration in one unit, the largest that holds it whole."""
-    unit = next(unit for unit in ("d", "h", "m", "s", "ms", "us") if micros % UNITS[unit] == 0)
-    return f"{micros // UNITS[unit]}{unit}"
 
 
 def _range(
