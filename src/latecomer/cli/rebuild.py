@@ -28,6 +28,7 @@ from latecomer.cli.options import (
 from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
 from latecomer.model.durations import format_duration
+from latecomer.model.zoned import moment
 
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
@@ -177,7 +178,6 @@ def _range(
 
 
 def _moment(micros: int) -> str | None:
-    from latecomer.cli.render import moment
     from latecomer.model.verdicts import END_OF_TIME
 
     return None if micros == END_OF_TIME else moment(micros)

@@ -1,6 +1,8 @@
-"""Words: lists of them, and names in backticks, as SQL has them."""
+"""Words: lists of them, keys in words, and names in backticks, as SQL has them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 QUOTED = r"`(?:[^`]|``)+`"
 """The pattern of a name in backticks."""
@@ -9,6 +11,14 @@ QUOTED = r"`(?:[^`]|``)+`"
 def words(text: str) -> tuple[str, ...]:
     """The words of a text, for long lists of names."""
     return tuple(text.split())
+
+
+def key_in_words(key: Mapping[str, str | None]) -> str:
+    """
+    >>> key_in_words({"merchant": "m1", "column": None})
+    'merchant=m1, column=null'
+    """
+    return ", ".join(f"{column}={'null' if value is None else value}" for column, value in key.items())
 
 
 def in_backticks(name: str) -> str:
