@@ -7,7 +7,7 @@ watermarks and silences meet exactly as often as they miss each other.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.config.outputs import Output
 from latecomer.model.durations import UNITS, to_micros
-from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated, Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 
@@ -30,6 +30,17 @@ thorough = drawn(40)
 def clock(text: str, day: str = "2026-04-25") -> int:
     """Microseconds of a UTC wall-clock time: `clock("14:00:30")`."""
     return to_micros(datetime.fromisoformat(f"{day}T{text}").replace(tzinfo=UTC))
+
+
+def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]]:
+    """The arrivals in batches of these sizes; the remaining ones are one more batch."""
+    batches, start = [], 0
+    for size in sizes:
+        batches.append(list(arrivals[start : start + size]))
+        start += size
+    if start < len(arrivals):
+        batches.append(list(arrivals[start:]))
+    return batches
 
 
 def one_by_one(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:

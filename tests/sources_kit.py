@@ -14,6 +14,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Arrival, Partitions
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import interpret
+from latecomer.model.panes import surviving
 from latecomer.model.verdicts import Fate
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -104,7 +105,7 @@ class Folders:
         late = {each.arrival.payload["reading"] for each in outcome.with_fate("minutes", Fate.SIDE_OUTPUT)}
         standing = {
             datetime.fromtimestamp(start / 1_000_000, UTC).strftime("%H:%M"): pane.values["n"]
-            for (start, _, _), pane in outcome.surviving("minutes").items()
+            for (start, _, _), pane in surviving(outcome.panes("minutes")).items()
         }
         return late, standing
 

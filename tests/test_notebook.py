@@ -320,8 +320,8 @@ def test_no_text_of_the_data_is_markup(tmp_path: Path) -> None:
 
 
 def test_what_would_turn_text_around_is_written_out() -> None:
-    page = shown(Rows(pa.table({"a": ["\u202egnp.exe\x1b[31m"]}), "a"))
-    assert "\\u202egnp.exe\\x1b[31m" in page.text
+    page = shown(Rows(pa.table({"a": ["\u202egnp.exe\x1b[31m\u2028"]}), "a"))
+    assert "\\u202egnp.exe\\x1b[31m\\u2028" in page.text
 
 
 def planned(folder: Path, **more: Any) -> Rebuild:

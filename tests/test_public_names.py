@@ -33,10 +33,13 @@ def test_what_a_pipeline_file_may_name_is_public() -> None:
 
 
 def test_run_takes_what_the_engine_takes() -> None:
-    public, of_the_engine = (inspect.signature(each).parameters for each in (latecomer.run, run))
-    assert [(each.name, each.kind) for each in public.values()] == [
-        (each.name, each.kind) for each in of_the_engine.values()
+    public, of_the_engine = (inspect.signature(each).parameters.values() for each in (latecomer.run, run))
+    assert [(each.name, each.kind) for each in public] == [(each.name, each.kind) for each in of_the_engine]
+    by_default = [
+        {each.name: each.default for each in parameters if not callable(each.default)}
+        for parameters in (public, of_the_engine)
     ]
+    assert by_default[0] == by_default[1]
 
 
 def test_every_error_is_public() -> None:

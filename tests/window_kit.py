@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.clock import Predicate
-from latecomer.model.interpreter import cut
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
-from scenarios import KEEPING_VALUES, arrivals, cuts
+from scenarios import KEEPING_VALUES, arrivals, cut, cuts
 
 AGGREGATES = {"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"}
 

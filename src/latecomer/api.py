@@ -26,6 +26,7 @@ from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.serving import preferred, serving
 from latecomer.config.arguments import (
     Refused,
+    refused_argument,
     require_flags,
     require_key,
     require_kind,
@@ -33,7 +34,6 @@ from latecomer.config.arguments import (
     require_pipeline,
 )
 from latecomer.config.checks import require_output
-from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import zone_of
 from latecomer.model.zoned import read
@@ -356,8 +356,8 @@ def apply_rebuild(
         return rebuilding.apply(pipeline, output, first, end, spark=spark, watch=watch)
     require_pipeline_and_output("apply_rebuild", pipeline, output)
     if (since, until, last) != (None, None, None):
-        raise _refused(
-            "apply_rebuild", "plan", "has a range of its own", plan, "leave since, until and last out"
+        raise refused_argument(
+            "apply_rebuild", "plan", "has a range of its own", "leave since, until and last out", plan
         )
     plan_id = plan if isinstance(plan, str) else plan.id
     return rebuilding.apply(pipeline, output, plan_id=plan_id, spark=spark, watch=watch)
@@ -378,12 +378,8 @@ def require_pipeline_and_output(call: str, pipeline: Pipeline, output: str) -> N
     require_output(pipeline, output)
 
 
-def _refused(call: str, name: str, reason: str, value: object, fix: str) -> PipelineError:
-    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
-
-
 def _refusal(call: str, **given: object) -> Refused:
-    return lambda name, reason, fix: _refused(call, name, reason, given[name], fix)
+    return lambda name, reason, fix: refused_argument(call, name, reason, fix, given[name])
 
 
 def moment_of(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
@@ -393,7 +389,7 @@ def moment_of(call: str, name: str, pipeline: Pipeline, output: str, given: Mome
     try:
         return to_moment(read(given, zone_of(pipeline.outputs[output].window)))
     except (AttributeError, TypeError, ValueError, OverflowError):
-        raise _refused(call, name, "is not a moment", given, fix) from None
+        raise refused_argument(call, name, "is not a moment", fix, given) from None
 
 
 def _range(
@@ -428,7 +424,9 @@ def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
     try:
         return kind(given)
     except ValueError:
-        raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
+        raise refused_argument(
+            call, name, "is not known", f"choose one of {', '.join(kind)}", given
+        ) from None
 
 
 def by_spark(*arguments: Any) -> Any:

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import NullType, StructType
 
 from latecomer.after.serving.postgres import keep_all_served
-from latecomer.config.arguments import require_flags, require_kind
+from latecomer.config.arguments import refused_argument, require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.engine.following import Following
@@ -40,7 +40,7 @@ from latecomer.engine.quiet import drain_input
 from latecomer.engine.running import RunReport, opened, raise_in_words, report_of
 from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of
-from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError, first_line
+from latecomer.errors import LatecomerError, SourceError, first_line
 from latecomer.source.choose import sources_of
 from latecomer.source.frame_source import FrameSource
 from latecomer.spark.at_url import write_frame
@@ -97,7 +97,9 @@ def append(
     require_kind("append", (str, type(None)), "the name of the program", app=app)
     require_kind("append", (int, type(None)), "a number that grows with each frame", version=version)
     if (app is None) != (version is None):
-        raise _refused("append", "version" if version is None else "app", "is missing: they go together")
+        raise refused_argument(
+            "append", "version" if version is None else "app", "is missing: they go together"
+        )
     _require_classic("append", frame)
     source_name = _source("append", loaded, source)
     receiver = _receiver(loaded, file, frame.sparkSession)
@@ -428,7 +430,7 @@ def _source(call: str, pipeline: Pipeline, source: str | None) -> str:
     views = pipeline.views
     others = [name for name, view in views.items() if view.source.dataframe is None]
     if others:
-        raise _refused(
+        raise refused_argument(
             call,
             f"sources.{others[0]}" if others[0] else "source",
             "is not handed in",
@@ -438,7 +440,7 @@ def _source(call: str, pipeline: Pipeline, source: str | None) -> str:
         return next(iter(views))
     if source not in views or not source:
         names = ", ".join(name for name in views if name)
-        raise _refused(
+        raise refused_argument(
             call,
             "source",
             "names no source of the pipeline",
@@ -453,15 +455,9 @@ def _require_classic(call: str, frame: object) -> None:
         raise LatecomerError(_CONNECT)
     require_kind(call, DataFrame, "a DataFrame", frame=frame)
     if isinstance(frame, DataFrame) and frame.isStreaming:
-        raise _refused(
+        raise refused_argument(
             call,
             "frame",
             "is a stream",
             "hand it in with stream.writeStream.foreachBatch(latecomer.into(pipeline))",
         )
-
-
-def _refused(
-    call: str, name: str, reason: str, fix: str | None = None, value: object = None
-) -> PipelineError:
-    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])

@@ -18,6 +18,7 @@ from latecomer.config.arguments import require_key
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import difference
 from latecomer.model.windows import zone_of
+from latecomer.model.words import key_in_words
 from latecomer.model.written_values import short_text
 from latecomer.store.layout import FATE_COLUMNS
 
@@ -135,10 +136,7 @@ def _moments(
 
 
 def _titled(output: str, what: str, key: Key | None) -> str:
-    chosen = ", ".join(
-        f"{column}={'null' if value is None else value}" for column, value in (key or {}).items()
-    )
-    return f"{output}: {what}" + (f" of {chosen}" if chosen else "")
+    return f"{output}: {what}" + (f" of {key_in_words(key)}" if key else "")
 
 
 def _zone(pipeline: Pipeline, output: str) -> str:

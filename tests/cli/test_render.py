@@ -14,8 +14,9 @@ from rich.cells import cell_len
 
 from cli.cli_kit import NOON
 from latecomer.cli.options import ALL, Format
-from latecomer.cli.render import moment_in_words, show
+from latecomer.cli.render import show
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.zoned import moment_in_words
 
 UTC = pa.timestamp("us", "UTC")
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.cli_kit import PIPELINE, VERBS, Cli, Lake, pane, rows_of, words
-from latecomer.cli.terminal import csv_cell, escape_formulas, harmless, harmless_lines
+from latecomer.cli.terminal import csv_cell, escape_formulas, harmless_lines
+from latecomer.errors.harmless import harmless
 
 ORDERS = ["\x1b]0;title\x07", "\x9b6n", "\x1bPq", "\u202e", "\u2066", "\u200f", "\x7f", "\x08"]
 EVIL = "boo" + "".join(ORDERS) + "[red]!"
@@ -144,9 +145,9 @@ def test_help_is_drawn_as_before() -> None:
 )
 def test_what_is_shown_holds_no_order(text: str) -> None:
     assert harmless(text).isprintable()
-    lines = harmless_lines(text)
-    assert all(line.replace("\t", "").isprintable() for line in lines.split("\n"))
-    assert lines.count("\n") == text.count("\n")
+    for lines in (harmless_lines(text), harmless(text, lines=True)):
+        assert all(line.replace("\t", "").isprintable() for line in lines.split("\n"))
+        assert lines.count("\n") == text.count("\n")
 
 
 FORMULAS = [

@@ -90,7 +90,7 @@ def test_a_port_in_use(cli: Cli, lake: Lake) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         said = cli("dashboard", lake.file, f"--listen={taken.getsockname()[1]}")
     assert said.status == 1
-    assert "is in use by another program; stop it, or write another port in --listen" in said.err
+    assert "is in use by another program; stop it, or give another port with --listen" in said.err
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.aggregates import Aggregate
-from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.interpreter import Arrival
 from latecomer.model.panes import Pane, surviving
 from latecomer.model.strategies import Bounded
+from scenarios import cut
 from spark_kit import Bench, stored_panes
 
 SECOND, MINUTE = 1_000_000, 60_000_000

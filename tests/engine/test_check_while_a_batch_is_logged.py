@@ -7,8 +7,8 @@ from pathlib import Path
 from after.reconcile.log_kit import arrivals
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded
+from scenarios import cut
 from spark_kit import Bench
 
 OUTPUTS = {

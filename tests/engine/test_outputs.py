@@ -15,9 +15,10 @@ from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import drain_input
 from latecomer.errors import StoreMismatch
-from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.interpreter import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
+from scenarios import cut
 from spark_kit import Bench, as_lines, assert_same, stored_entries, stored_panes
 
 SECOND = 1_000_000

@@ -9,12 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import cut
 from latecomer.model.ledger import EVENTS
 from latecomer.model.panes import Timing, surviving
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate
-from scenarios import MINUTE, clock, morning_checkouts, scrambled_units, seven_clicks, upi_payments
+from scenarios import MINUTE, clock, cut, morning_checkouts, scrambled_units, seven_clicks, upi_payments
 from spark_kit import Bench, assert_same, stored_entries, stored_panes
 
 PRINTED = {

@@ -255,7 +255,7 @@ def test_an_output_that_comes_later_is_computed_from_the_log(spark: SparkSession
     outcome = joined.oracle(batches)
     stands = surviving(pane for _, pane in stored_panes(here, "late"))
     assert {place: dict(pane.values) for place, pane in stands.items()} == {
-        place: dict(pane.values) for place, pane in outcome.surviving("late").items()
+        place: dict(pane.values) for place, pane in surviving(outcome.panes("late")).items()
     }
     assert as_lines(stored_entries(here)) == as_lines(outcome.ledger)
     assert check_ledger(joined.pipeline, spark) == []

@@ -14,7 +14,7 @@ from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError
-from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import (
     Adaptive,
     Bounded,
@@ -25,7 +25,7 @@ from latecomer.model.strategies import (
     Strategy,
     TickSummary,
 )
-from scenarios import HOUR, SECOND, clock
+from scenarios import HOUR, SECOND, clock, cut
 from spark_kit import PAYLOAD, Bench, assert_same
 
 NOON = clock("12:00:00")

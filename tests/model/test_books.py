@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import Interpretation, cut, interpret
+from latecomer.model.interpreter import Interpretation, interpret
 from latecomer.model.ledger import unbalanced
-from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy
 from latecomer.model.windows import Session
 from latecomer.testing.checking import fires_by_itself
-from scenarios import arrivals, cuts, one_by_one, out_of_step, quick, thorough, watermarks
+from scenarios import arrivals, cut, cuts, one_by_one, out_of_step, quick, thorough, watermarks
 from timeline_kit import Reader
 from window_kit import AGGREGATES, WHENS, any_outputs, quiet_batches, sessions, sliding
 
@@ -455,7 +455,7 @@ def test_with_closing_every_number_is_said_to_be_final_once(
     closing = output.model_copy(update={"trigger": output.trigger.model_copy(update={"closing": True})})
     outcome = outcome_of(batches, closing, strategy, drain=True)
     panes = inserts(outcome)
-    for place in outcome.surviving("out"):
+    for place in surviving(outcome.panes("out")):
         assert [pane.is_last for pane in panes[place]].count(True) == 1
         assert panes[place][-1].is_last
 
@@ -476,7 +476,7 @@ def test_without_an_on_time_pane_there_is_nothing_new(
     always, changed = both
     assert always.judged == changed.judged
     if output.accumulation is Accumulation.DISCARDING:
-        left, right = (outcome.summed("out", output) for outcome in both)
+        left, right = (summed(outcome.panes("out"), output.aggregates) for outcome in both)
         assert {place: values["rows"] for place, values in left.items()} == {
             place: values["rows"] for place, values in right.items()
         }
@@ -493,9 +493,9 @@ def test_after_a_drain_nothing_waits(
     outcome = outcome_of(batches, output, strategy, drain=True)
     accepted = sum(one.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED) for one in outcome.judged["out"])
     if output.accumulation is Accumulation.DISCARDING:
-        finals = [values["rows"] for values in outcome.summed("out", output).values()]
+        finals = [values["rows"] for values in summed(outcome.panes("out"), output.aggregates).values()]
     else:
-        finals = [pane.values["rows"] for pane in outcome.surviving("out").values()]
+        finals = [pane.values["rows"] for pane in surviving(outcome.panes("out")).values()]
     assert sum(finals) == accepted
     assert outcome.open_windows["out"] == []
 
@@ -509,8 +509,8 @@ def test_discarding_panes_add_up_to_the_accumulating_one(
     shared = {"late": LatePolicy.UPDATE, "emit_empty": False, "aggregates": additive}
     adding = output.model_copy(update={**shared, "accumulation": Accumulation.DISCARDING})
     holding = output.model_copy(update={**shared, "accumulation": Accumulation.ACCUMULATING})
-    added = outcome_of(batches, adding, strategy, drain=True).summed("out", adding)
-    held = outcome_of(batches, holding, strategy, drain=True).surviving("out")
+    added = summed(outcome_of(batches, adding, strategy, drain=True).panes("out"), adding.aggregates)
+    held = surviving(outcome_of(batches, holding, strategy, drain=True).panes("out"))
     assert added == {place: pane.values for place, pane in held.items()}
 
 
@@ -538,7 +538,7 @@ def test_batch_cuts_change_no_verdict_and_no_final(
         replace(each, batch=0) for each in right.judged["out"]
     ]
     if output.accumulation is Accumulation.DISCARDING:
-        assert left.summed("out", output) == right.summed("out", output)
+        assert summed(left.panes("out"), output.aggregates) == summed(right.panes("out"), output.aggregates)
     else:
         assert _finals(left) == _finals(right)
     if not isinstance(output.window, Session) and not output.closes_silently:
@@ -546,7 +546,7 @@ def test_batch_cuts_change_no_verdict_and_no_final(
 
 
 def _finals(outcome: Interpretation) -> dict[tuple[object, ...], object]:
-    return {place: dict(pane.values) for place, pane in outcome.surviving("out").items()}
+    return {place: dict(pane.values) for place, pane in surviving(outcome.panes("out")).items()}
 
 
 def _on_time(outcome: Interpretation) -> set[tuple[object, ...]]:

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.ledger import unbalanced
-from latecomer.model.panes import Op, Timing
+from latecomer.model.panes import Op, Timing, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy, Verdict
 from latecomer.model.windows import Window
-from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
+from scenarios import arrivals, cut, cuts, out_of_step, outputs, quick, thorough, watermarks
 
 PER_EVENT = Bounded("0s", every="event")
 
@@ -345,7 +345,9 @@ def test_what_stands_in_the_end_is_what_was_accepted(
         for event in results.judged["out"]
         if event.window and event.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED)
     )
-    assert {place: pane.values["rows"] for place, pane in results.surviving("out").items()} == dict(accepted)
+    assert {place: pane.values["rows"] for place, pane in surviving(results.panes("out")).items()} == dict(
+        accepted
+    )
 
 
 @given(out_of_step(), watermarks(), outputs())
@@ -388,9 +390,8 @@ def test_update_and_retract_end_alike(
 ) -> None:
     update = output.model_copy(update={"late": LatePolicy.UPDATE})
     retract = output.model_copy(update={"late": LatePolicy.RETRACT})
-    assert outcome_of(batches, strategy, update).surviving("out") == outcome_of(
-        batches, strategy, retract
-    ).surviving("out")
+    one, other = (outcome_of(batches, strategy, each).panes("out") for each in (update, retract))
+    assert surviving(one) == surviving(other)
 
 
 @given(arrivals(), st.randoms(use_true_random=False), cuts(), watermarks(), outputs())

@@ -10,13 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Partitions, cut, interpret
+from latecomer.model.interpreter import Arrival, Partitions, interpret
 from latecomer.model.merging import Begun, Plan, Waiting, next_batch
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate
 from model.test_sources import by_source
-from scenarios import arrivals, cuts, outputs, thorough
+from scenarios import arrivals, cut, cuts, outputs, thorough
 
 SOURCES = {"a": "app/a", "b": "pos/b", "c": "web"}
 

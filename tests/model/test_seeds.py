@@ -7,15 +7,16 @@ from collections.abc import Mapping
 import pytest
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.ledger import unbalanced
-from latecomer.model.panes import Op, Pane, Timing
+from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, Verdict
 from scenarios import (
     MINUTE,
     SECOND,
     clock,
+    cut,
     morning_checkouts,
     one_by_one,
     scrambled_units,
@@ -57,7 +58,7 @@ def _paise(outcome: Interpretation, output: str, fate: Fate) -> int:
 
 
 def _standing(outcome: Interpretation, output: str, value: str = "paise") -> int:
-    return sum(pane.values[value] for pane in outcome.surviving(output).values())
+    return sum(pane.values[value] for pane in surviving(outcome.panes(output)).values())
 
 
 def _sorted_out(payments: list[Arrival]) -> dict[str, list[Arrival]]:

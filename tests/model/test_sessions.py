@@ -242,7 +242,9 @@ def test_when_all_are_on_time_their_order_says_nothing(
         for place, one in enumerate(rng.sample(read, len(read)))
     ]
     outcome = [interpret([each], SLOW, {"out": on_time}, drain=True, when=WHENS) for each in (read, shuffled)]
-    left, right = ({place: pane.values for place, pane in one.surviving("out").items()} for one in outcome)
+    left, right = (
+        {place: pane.values for place, pane in surviving(one.panes("out")).items()} for one in outcome
+    )
     assert left == right
 
 
@@ -258,7 +260,7 @@ def test_sessions_on_time_are_the_runs_without_a_gap(read: list[Arrival], output
             runs[-1] = (runs[-1][0], time + gap)
         else:
             runs.append((time, time + gap))
-    assert sorted((start, end) for start, end, _ in outcome.surviving("out")) == runs
+    assert sorted((start, end) for start, end, _ in surviving(outcome.panes("out"))) == runs
 
 
 @given(quiet_batches() | out_of_step(), watermarks(), any_outputs(sessions()))

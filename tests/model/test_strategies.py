@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model import recent
-from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.strategies import (
     Adaptive,
     Ascending,
@@ -28,7 +28,7 @@ from latecomer.model.strategies import (
 )
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, Verdict
-from scenarios import HOUR, SECOND, arrivals, clock, cuts, out_of_step, quick, watermarks
+from scenarios import HOUR, SECOND, arrivals, clock, cut, cuts, out_of_step, quick, watermarks
 from timeline_kit import Reader
 
 NOON = clock("12:00:00")

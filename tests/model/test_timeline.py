@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
-from latecomer.model.panes import Pane, Timing
+from latecomer.model.interpreter import Arrival, Interpretation, interpret
+from latecomer.model.panes import Pane, Timing, surviving
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import OutOfStep, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
 from latecomer.model.windows import FIRST_MOMENT, Tumbling
-from scenarios import arrivals, bounded, cuts, out_of_step, outputs, quick, thorough, watermarks
+from scenarios import arrivals, bounded, cut, cuts, out_of_step, outputs, quick, thorough, watermarks
 from timeline_kit import Reader
 
 
@@ -471,7 +471,8 @@ def test_any_two_cuts_give_one_outcome(
     assert _on_time(left) == _on_time(right)
     assert left.open_windows == right.open_windows
     standing_left, standing_right = (
-        {place: pane.values for place, pane in outcome.surviving("out").items()} for outcome in (left, right)
+        {place: pane.values for place, pane in surviving(outcome.panes("out")).items()}
+        for outcome in (left, right)
     )
     assert standing_left == standing_right
 

@@ -89,6 +89,5 @@ def test_a_port_in_use_is_told_before_spark_starts(
         port = taken.getsockname()[1]
         said = cli("run", tmp_path / "pipeline.yaml", "--metrics", port)
     assert said.status == 1
-    assert (
-        f"error: port {port} of 127.0.0.1 is in use by another program; stop it, or write another" in said.err
-    )
+    assert f"port {port} of 127.0.0.1 is in use by another program" in said.err
+    assert "stop it, or give another port with --metrics" in said.err

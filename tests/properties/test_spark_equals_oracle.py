@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.interpreter import Arrival
 from latecomer.model.ledger import unbalanced
 from latecomer.model.panes import Op, surviving
 from latecomer.model.strategies import Strategy
-from scenarios import arrivals, cuts, out_of_step, outputs, watermarks
+from scenarios import arrivals, cut, cuts, out_of_step, outputs, watermarks
 from spark_kit import (
     PAYLOAD,
     Bench,

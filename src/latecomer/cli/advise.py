@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latecomer.cli.options import Format, Formatted, WrongUsage, load, note, writing
-from latecomer.cli.terminal import harmless
+from latecomer.errors.harmless import harmless
 
 if TYPE_CHECKING:
     import pyarrow as pa

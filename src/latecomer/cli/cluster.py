@@ -32,7 +32,7 @@ def pack(
 
     Executors then need no Python of their own, only an operating system like this one's.
     """
-    from latecomer.engine.upkeep.compacting import size_in_words
+    from latecomer.config.sizes import size_in_words
     from latecomer.spark.environment import pack as packed
 
     archive = packed(out, more)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +25,9 @@ from latecomer.cli.options import (
     open_reader,
     writing,
 )
+from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
+from latecomer.model.zoned import moment_in_words
 
 if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation
@@ -132,25 +134,21 @@ class _Page:
         self._print(read_in_words(self.explanation), "dim")
 
     def _title(self) -> None:
-        from latecomer.cli.render import moment_in_words
+        from latecomer.after.explain.shown import standing, title
 
-        start, end = (moment_in_words(at) for at in self.explanation.window)
-        key = [f"{column}={_shown(value)}" for column, value in self.explanation.key.items()]
-        self._print(" · ".join([self.explanation.output, f"{start} to {end}", *key]), "bold")
-        if self.explanation.stands is None:
-            self._print("no number stands" if self.explanation.panes else "no number has been published")
-        else:
-            self._print(f"stands at {_values(self.explanation.stands)}")
+        self._print(title(self.explanation), "bold")
+        self._print(standing(self.explanation))
 
     def _pane(self, published: Published) -> None:
         from latecomer.after.explain.places import in_words
-        from latecomer.cli.render import moment_in_words
+        from latecomer.after.explain.shown import values_in_words
 
         pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
         window = "" if pane.window == self.explanation.window else f"  [{in_words(pane.window)}]"
         self._print(
-            f"{head}  {_values(pane.values)}{_changes(published)}{window}", f"bold {_STYLES[pane.timing]}"
+            f"{head}  {values_in_words(pane.values)}{_changes(published)}{window}",
+            f"bold {_STYLES[pane.timing]}",
         )
         fired_at = moment_in_words(self.explanation.known_at(published))
         known = "" if self.explanation.clock is Clock.PUBLISHED else f"fired at {fired_at}, "
@@ -184,11 +182,12 @@ class _Page:
             self._print(f"  and {len(events) - self.most:,} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
+        from latecomer.after.explain.document import shown_value
         from latecomer.after.explain.life import total
         from latecomer.model.durations import shown_duration
 
         count = counted(len(events), "event") if events else "no event"
-        added = [f"{measure} {_shown(total(events, measure))}" for measure in self.explanation.measures]
+        added = [f"{measure} {shown_value(total(events, measure))}" for measure in self.explanation.measures]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
             most = shown_duration(max(behind))
@@ -196,25 +195,13 @@ class _Page:
         return f"{count} ({', '.join(added)})" if events and added else count
 
     def _print(self, text: str, style: str | None = None) -> None:
-        from latecomer.cli.terminal import harmless
-
         lines = text.split("\n")
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _values(values: Any) -> str:
-    return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
-
-
 def _changes(published: Published) -> str:
     """What changed against the pane before, in brackets."""
-    changed = [
-        f"{name} {'+' if by > 0 else ''}{_shown(by)}" for name, by in published.differences.items() if by
-    ]
+    from latecomer.after.explain.shown import change
+
+    changed = [f"{name} {change(by)}" for name, by in published.differences.items() if by]
     return f"  ({', '.join(changed)})" if changed else ""
-
-
-def _shown(value: Any) -> str:
-    from latecomer.after.explain.document import shown_value
-
-    return shown_value(value)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latecomer.cli.migrate_shown import (
-    moment,
     print_drift,
     print_json,
     print_status,
@@ -29,6 +28,7 @@ from latecomer.cli.options import (
 )
 from latecomer.cli.verbs import group
 from latecomer.model.durations import to_micros
+from latecomer.model.zoned import moment
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from latecomer.cli.options import Format, WrongUsage
+from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
+from latecomer.model.zoned import moment
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift, Tally
     from latecomer.schemas.migrations import Migration, Situation, State
-
-
-def moment(micros: int | None) -> str | None:
-    from latecomer.cli.render import moment
-
-    return moment(micros)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -112,7 +108,6 @@ def print_step(before: Situation, after: State, form: Format) -> None:
 
 
 def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
-    from latecomer.cli.terminal import harmless
     from latecomer.schemas.migrations.rules import shown_share
 
     require_no_csv(form)

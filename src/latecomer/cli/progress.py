@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from latecomer.cli.json_log import JsonDisplay
 from latecomer.cli.options import Format
-from latecomer.cli.render import moment, moment_in_words, print_table
+from latecomer.cli.render import print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
 from latecomer.engine.progress import by_output, progress_of, rate
@@ -22,6 +22,7 @@ from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_values import csv_line, csv_text
+from latecomer.model.zoned import moment, moment_in_words
 from latecomer.store.publications import wall_clock
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from latecomer.cli.options import (
 )
 from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
-from latecomer.model.durations import UNITS
+from latecomer.model.durations import format_duration
+from latecomer.model.zoned import moment
 
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
@@ -157,17 +158,11 @@ def schedule(file: File) -> None:
     folder, command = Path(file).resolve().parent, Path(sys.argv[0]).resolve()
     program = str(command) if command.name == "latecomer" else "latecomer"
     for output, each in pipeline.schedule.items():
-        length = _duration(each.last)
+        length = format_duration(each.last)
         words = [program, "rebuild", "apply", str(Path(file).name), output, "--last", length]
         # In a crontab, % means a new line.
         line = f"cd {shlex.quote(str(folder))} && {shlex.join(words)}".replace("%", r"\%")
         print(f"{each.when()} {line}")
-
-
-def _duration(micros: int) -> str:
-    """A duration in one unit, the largest that holds it whole."""
-    unit = next(unit for unit in ("d", "h", "m", "s", "ms", "us") if micros % UNITS[unit] == 0)
-    return f"{micros // UNITS[unit]}{unit}"
 
 
 def _range(
@@ -183,7 +178,6 @@ def _range(
 
 
 def _moment(micros: int) -> str | None:
-    from latecomer.cli.render import moment
     from latecomer.model.verdicts import END_OF_TIME
 
     return None if micros == END_OF_TIME else moment(micros)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format, note
-from latecomer.cli.terminal import csv_cell, harmless
+from latecomer.cli.terminal import csv_cell
+from latecomer.errors.harmless import harmless
 from latecomer.model.durations import shown_duration
 from latecomer.model.markup import aligned, is_number
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.written_values import csv_column, csv_line, json_rows, short_text
-from latecomer.model.zoned import current_zone, written
+from latecomer.model.zoned import current_zone, moment_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -71,16 +71,6 @@ def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]
 def changes_in_words(counts: Mapping[str, int]) -> str:
     """How many rows are equal, and how many differ in which way."""
     return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count or change == "equal")
-
-
-def moment(micros: int | None) -> str | None:
-    """A watermark or an arrival in ISO-8601; None before the first."""
-    return None if micros is None or micros == BEGIN_OF_TIME else written(micros)
-
-
-def moment_in_words(micros: int | None) -> str:
-    """The same, in words where there is no moment."""
-    return "end of time" if micros == END_OF_TIME else moment(micros) or "none yet"
 
 
 def _print_json(rows: pa.Table, out: TextIO) -> None:

@@ -24,6 +24,7 @@ from latecomer.cli.options import (
     note,
     open_reader,
 )
+from latecomer.model.words import key_in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,9 +162,7 @@ def _nothing(
     if as_of is not None or valid_at is not None or key:
         window = "no window" if valid_at is None else f"no window that holds {valid_at}"
         if key:
-            window += " for " + ", ".join(
-                f"{column}={'null' if value is None else value}" for column, value in key.items()
-            )
+            window += f" for {key_in_words(key)}"
         when = "has a number" if as_of is None else f"had a number by {as_of}"
         more = "; --open shows those still open" if as_of is None and not open_windows else ""
         return f"{window} {when}{more}"

@@ -1,9 +1,7 @@
 """Text from elsewhere, on a terminal and in a spreadsheet: shown, never obeyed.
 
-Events, file names, columns, keys and stores bring text of any bytes. A terminal takes some characters for
-commands: move the cursor, change the title, write the line from right to left. On a terminal every verb's
-output and errors go through `HarmlessStream`, which shows these characters instead. In a pipe or a file the
-bytes stay as they are, for programs.
+On a terminal every verb's output and errors go through `HarmlessStream`, which shows the characters that it would
+take for commands. In a pipe or a file the bytes stay as they are, for programs.
 """
 
 from __future__ import annotations
@@ -14,23 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
-_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""C0 except tab and newline, delete, and C1, which begins a command with one character."""
-_LINES = r"\u2028\u2029"
-_DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Changes of the writing direction, which make a text look like another."""
-
-_COMMANDS = re.compile(f"[{_CONTROLS}{_LINES}{_DIRECTIONS}]")
-_COMMANDS_IN_A_LINE = re.compile(rf"[\t\n{_CONTROLS}{_LINES}{_DIRECTIONS}]")
-
-
-def harmless(text: str) -> str:
-    """Text for one line of a table or a sentence.
-
-    >>> harmless("a\\nb \\x1b[2J")
-    'a\\\\nb \\\\x1b[2J'
-    """
-    return _COMMANDS_IN_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+from latecomer.errors.harmless import COMMANDS
 
 
 def harmless_lines(text: str) -> str:
@@ -39,7 +21,7 @@ def harmless_lines(text: str) -> str:
     >>> harmless_lines("a\\nb \\x9b2J")
     'a\\nb \\\\u009b2J'
     """
-    return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class HarmlessStream:

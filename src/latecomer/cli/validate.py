@@ -20,12 +20,12 @@ from latecomer.cli.pipeline_words import (
     source_in_words,
     watermark_in_words,
 )
-from latecomer.cli.terminal import harmless
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
 from latecomer.config.registered import RegisteredJson, SchemaFormat
 from latecomer.config.views import place_in
+from latecomer.errors.harmless import harmless
 from latecomer.model.durations import format_duration
 
 MOST_FILES = 1_000

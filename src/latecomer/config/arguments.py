@@ -14,6 +14,13 @@ Refused = Callable[[str, str, str], Exception]
 """The error for an argument, by its name, what is wrong with it, and the fix."""
 
 
+def refused_argument(
+    call: str, name: str, reason: str, fix: str | None = None, value: object = None
+) -> PipelineError:
+    """The error for an argument of a function."""
+    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
+
+
 def require_kind(call: str, kinds: Kinds, wanted: str, **given: object) -> None:
     """Refuse arguments that have none of these types; `wanted` is what to give instead."""
     problems = [

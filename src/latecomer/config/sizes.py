@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from latecomer.model.counting import counted
+
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _WRITTEN = re.compile(r"([0-9]{1,12}) ?(KiB|MiB|GiB|TiB)")
 
@@ -35,6 +37,20 @@ def format_size(size: int) -> str:
         if size and size % worth == 0:
             return f"{size // worth}{unit}"
     return f"{size} bytes"
+
+
+def size_in_words(size: int) -> str:
+    """A measured size for people, in powers of 1,000. `format_size` writes one that can be parsed.
+
+    >>> size_in_words(700), size_in_words(1_500_000), size_in_words(999_999)
+    ('700 bytes', '1.5 MB', '1.0 MB')
+    """
+    if size < 1000:
+        return counted(size, "byte")
+    amount, units = size / 1000, ["kB", "MB", "GB", "TB"]
+    while amount >= 999.95 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:,.1f} {units[0]}"
 
 
 def _between(least: int, most: int) -> BeforeValidator:

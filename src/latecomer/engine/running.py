@@ -92,14 +92,7 @@ def run(
     file: str | Path | None = None,
     begin: Callable[[Engine], None] = lambda _: None,
 ) -> RunReport:
-    """Run the pipeline until it is stopped. With `once`, read what the sources have now and end; with `drain`, also
-    close every window.
-
-    Pass your own `spark`, or a local one is started. `watch` is called after every batch, or is a Spark listener that
-    gets its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in the main
-    thread. `begin` is called with the engine before it starts. With `standby`, the run waits while another one has the
-    store, and takes over when that one dies.
-    """
+    """Run the pipeline: `latecomer.run` says how. That also keeps up what is served from Postgres."""
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain, standby=standby)
     report_to = watch_of("run", pipeline, watch)

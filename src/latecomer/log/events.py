@@ -22,7 +22,6 @@ from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
 from latecomer.log.known_ids import KnownIds, remembered_since
 from latecomer.log.logged import Logged, LogSplit, OtherTicks
-from latecomer.log.marks import needs_spark
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repeated import Repeated, repeated_in
@@ -30,6 +29,7 @@ from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spa
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
 from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.model.merging import Waiting
+from latecomer.model.simple_predicates import needs_spark
 from latecomer.model.sources import BETWEEN, partition_of
 from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline
@@ -392,9 +392,11 @@ class EventLog:
         every, summaries = self.store.pipeline.watermark.every, list[TickSummaries]()
         for source, ticks in by_source.items():
             needs = self._needs(source)
-            if source is not None and ticks is not None and needs_spark(self.store.reading(source), needs):
-                paths = self.store.events.paths(self._files_of(self.store.events, batch))
-                ticks = marks_by_spark(self.runner.spark, paths, ticks, self.store.reading(source), needs)
+            if source is not None and ticks is not None:
+                reading = self.store.reading(source)
+                if needs_spark(needs.where, reading.log.types):
+                    paths = self.store.events.paths(self._files_of(self.store.events, batch))
+                    ticks = marks_by_spark(self.runner.spark, paths, ticks, reading, needs)
             summaries.append(summarised(ticks, needs, every, sums))
         return summaries[0] if len(summaries) == 1 else TickSummaries.joined(summaries, sums)
 

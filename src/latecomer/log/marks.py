@@ -8,20 +8,9 @@ import pyarrow.compute as pc
 
 from latecomer.log.moments import micros, possible
 from latecomer.model.arrays import flat
-from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.simple_predicates import needs_spark, predicate
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
-
-
-def needs_spark(reading: Reading, needs: Needs) -> bool:
-    """Whether only Spark can evaluate the condition that says which events are marks."""
-    if needs.where is None:
-        return False
-    try:
-        predicate(needs.where, reading.log.types)
-    except NeedsSpark:
-        return True
-    return False
 
 
 def marked_moments(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array:
@@ -31,7 +20,7 @@ def marked_moments(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array
     none = pa.scalar(None, pa.int64())
     if needs.marker is not None:
         return _of_marker(events, reading, needs.marker, time)
-    if needs_spark(reading, needs):
+    if needs_spark(needs.where, reading.log.types):
         return pa.nulls(events.num_rows, pa.int64())
     view, where = reading.log.view, str(needs.where)
     holds = predicate(where, reading.log.types)

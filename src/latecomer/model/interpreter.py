@@ -8,13 +8,12 @@ fires. Every test of the semantics runs both and compares. The watermark is in `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from latecomer.model.arrivals import (
     Arrival,
@@ -33,7 +32,7 @@ from latecomer.model.arrivals import (
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Marks, OracleClock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, total
-from latecomer.model.panes import Pane, Place, summed, surviving
+from latecomer.model.panes import Pane
 from latecomer.model.sessions import SessionBook
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, WITHOUT_WINDOW, Fate
@@ -64,25 +63,6 @@ class Interpretation:
 
     def panes(self, output: str) -> list[Pane]:
         return [published.pane for published in self.published[output]]
-
-    def surviving(self, output: str) -> dict[Place, Pane]:
-        """The pane that stands for each window and key."""
-        return surviving(self.panes(output))
-
-    def summed(self, output: str, rules: OutputRules) -> dict[Place, dict[str, Any]]:
-        """The sums of a discarding output's panes."""
-        return summed(self.panes(output), rules.aggregates)
-
-
-def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]]:
-    """The arrivals in batches of these sizes; the remaining ones are one more batch."""
-    batches, start = [], 0
-    for size in sizes:
-        batches.append(list(arrivals[start : start + size]))
-        start += size
-    if start < len(arrivals):
-        batches.append(list(arrivals[start:]))
-    return batches
 
 
 def interpret(

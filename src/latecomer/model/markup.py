@@ -6,20 +6,19 @@ Nothing depends on the setting of the desktop.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape as html_escape
 
 import pyarrow as pa
 
 from latecomer.errors import shortened
+from latecomer.errors.harmless import harmless
 from latecomer.model.written_values import csv_column
 
 MOST_ROWS = 40
 """The most rows of a table that are shown."""
 LONGEST = 300
 """The most characters of a value that are shown."""
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 STYLE = """
 .latecomer { font:14px/1.5 system-ui,sans-serif; color:inherit; max-width:72rem }
 .latecomer h4 { font-size:1.05rem; margin:.4rem 0 .1rem; overflow-wrap:anywhere }
@@ -47,12 +46,7 @@ def escape(text: str) -> str:
     >>> escape('<b onclick="x">') == "&lt;b onclick=&quot;x&quot;&gt;"
     True
     """
-    return html_escape(written_out(text))
-
-
-def written_out(text: str) -> str:
-    """Text in which control characters, and those that change the direction of text, are written as escapes."""
-    return _ORDERS.sub(lambda order: order[0].encode("unicode_escape").decode(), text)
+    return html_escape(harmless(text, lines=True))
 
 
 def fragment(parts: Iterable[str]) -> str:
@@ -144,13 +138,9 @@ def text_table(rows: pa.Table, zone: str, most: int) -> Iterator[str]:
     escaped."""
     shown = rows.slice(0, most)
     cells = [
-        ["" if cell is None else _in_a_line(cell) for cell in csv_column(column, zone)]
+        ["" if cell is None else harmless(cell) for cell in csv_column(column, zone)]
         for column in shown.columns
     ]
-    yield from aligned([*map(_in_a_line, rows.schema.names)], [field.type for field in rows.schema], cells)
+    yield from aligned([*map(harmless, rows.schema.names)], [field.type for field in rows.schema], cells)
     if rows.num_rows > most:
         yield f"{most:,} of {rows.num_rows:,} rows are shown"
-
-
-def _in_a_line(text: str) -> str:
-    return written_out(text).replace("\n", "\\n").replace("\t", "\\t")

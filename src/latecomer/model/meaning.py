@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from latecomer.model.json_text import json_text
+from latecomer.model.ledger import exact_amounts
 
 Meaning = Callable[[Sequence[Any], Any], Any]
 
@@ -25,7 +26,7 @@ def total(values: Sequence[Any]) -> Any:
     (inf, 1.0)
     """
     if not isinstance(values[0], float):
-        with localcontext(prec=80):
+        with exact_amounts():
             return sum(values)
     try:
         return math.fsum(values)
@@ -92,7 +93,7 @@ def median(tallied: Sequence[tuple[Any, int]]) -> Any:
     low, high = (_at_rank(tallied, rank) for rank in ((size - 1) // 2, size // 2))
     if isinstance(low, float):
         return (low + high) / 2
-    with localcontext(prec=80):
+    with exact_amounts():
         return (Decimal(low) + Decimal(high)) / 2
 
 

@@ -44,6 +44,17 @@ def predicate(written: str, columns: Mapping[str, str]) -> Predicate:
     return answer
 
 
+def needs_spark(written: str | None, columns: Mapping[str, str]) -> bool:
+    """Whether only Spark can evaluate a predicate. None is no predicate."""
+    if written is None:
+        return False
+    try:
+        predicate(written, columns)
+    except NeedsSpark:
+        return True
+    return False
+
+
 def _beyond(written: str) -> str | None:
     """The first function call, or operation that may fail for a row, with a reason: only Spark evaluates those."""
     for token, after in pairwise([*tokens(written), _END]):

@@ -12,6 +12,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from latecomer.model.durations import iso, to_micros, to_moment
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.zones import to_utc
 
 _zone = "UTC"
@@ -64,6 +65,16 @@ def written(micros: int | None, zone: str | None = None) -> str | None:
         return iso(micros)
 
 
+def moment(micros: int | None) -> str | None:
+    """A watermark or an arrival in ISO-8601; None before the first."""
+    return None if micros is None or micros == BEGIN_OF_TIME else written(micros)
+
+
+def moment_in_words(micros: int | None) -> str:
+    """The same, in words where there is no moment."""
+    return "end of time" if micros == END_OF_TIME else moment(micros) or "none yet"
+
+
 def read(text: str, zone: str | None = None) -> int:
     """The moment that a text names. Without an offset it is in the zone; without a time it is midnight.
 
@@ -73,7 +84,7 @@ def read(text: str, zone: str | None = None) -> int:
     >>> written(read("2013-05-01", "America/New_York"), "UTC")
     '2013-05-01T04:00:00Z'
     """
-    moment = datetime.fromisoformat(text.strip())
-    if moment.tzinfo is not None:
-        return to_micros(moment)
-    return to_utc(to_micros(moment), zone or current_zone())
+    named = datetime.fromisoformat(text.strip())
+    if named.tzinfo is not None:
+        return to_micros(named)
+    return to_utc(to_micros(named), zone or current_zone())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hmac
 import json
 import os
@@ -21,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 from latecomer.config.models import Pipeline
 from latecomer.errors import MachineError
 from latecomer.errors.redacting import conceal
-from latecomer.model.hosts import is_loopback
+from latecomer.model.hosts import bind_problem, is_loopback, is_own_name
 from latecomer.observe.figures import Figures
 
 TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
@@ -30,7 +29,6 @@ SHORTEST_TOKEN = 16
 PATIENCE_SECONDS = 10.0
 """A client may take so long to send a request."""
 _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):)?([0-9]{1,5})")
-_HERE = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 def address_of(written: str) -> tuple[str, int]:
@@ -73,16 +71,6 @@ def token_for(host: str, offer: Offer = METRICS_OFFER) -> str | None:
             f"{offer.token} is shorter than {SHORTEST_TOKEN} characters; choose a longer secret"
         )
     return None if token is None else conceal(token)
-
-
-def is_own_name(host: str) -> bool:
-    """Whether the Host of a request is a loopback name. Another name that resolves to this machine may be that of a
-    hostile web page.
-
-    >>> is_own_name("localhost:9464"), is_own_name("[::1]"), is_own_name("evil.example")
-    (True, True, False)
-    """
-    return _HERE.fullmatch(host) is not None
 
 
 def lets_in(authorization: str, token: str | None) -> bool:
@@ -152,10 +140,8 @@ def _bound(host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: O
     """A server that is bound to its port, and does not answer yet."""
     try:
         return _Listener((host, port), handler)
-    except UnicodeError:  # a label of it is empty, or longer than 63 characters
-        raise MachineError(f"{host} is not the name of a host; correct {offer.option}") from None
-    except OSError as error:
-        raise MachineError(_bind_problem(error, host, port, offer.option)) from None
+    except (OSError, UnicodeError) as error:
+        raise MachineError(bind_problem(error, host, port, offer.option, offer.option)) from None
 
 
 class _Listener(ThreadingHTTPServer):
@@ -174,16 +160,6 @@ class _Listener(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """The client has disconnected: that is not logged."""
-
-
-def _bind_problem(error: OSError, host: str, port: int, option: str) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} of {host} is in use by another program; stop it, or write another port in {option}"
-        )
-    if error.errno == errno.EACCES:
-        return f"port {port} may not be used by this user; write one above 1023 in {option}"
-    return f"{host} port {port} cannot be served ({error.strerror or error}); correct {option}"
 
 
 class ServedMetrics(Server):

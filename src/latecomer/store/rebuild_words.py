@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from latecomer.config.sizes import size_in_words
 from latecomer.errors import LatecomerError
 from latecomer.model.counting import counted
 from latecomer.model.markup import MOST_ROWS, escape, fragment, heading, table, text_table, warning
@@ -41,7 +42,7 @@ def _moment(micros: int) -> str | None:
 def lines(record: Record) -> Iterator[str]:
     """What it was computed from, and how much it changes."""
     counts = record.counts
-    size = _size(counts["bytes"])
+    size = size_in_words(counts["bytes"])
     files, rows = counted(counts["files"], "file"), counted(counts["rows"], "row")
     yield f"by the log up to batch {record.through}: {files}, {rows}, {size}"
     if "computed" in counts:
@@ -132,14 +133,6 @@ def _parts(rebuild: Rebuild) -> Iterator[str]:
         names = list(dict.fromkeys(name for row in rows for name in row))
         yield from heading("the largest changes")
         yield from table(names, [[csv_text(row.get(name)) for name in names] for row in rows])
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
-        count /= 1000
-    raise AssertionError
 
 
 def _amount(amount: Any) -> str:

@@ -15,7 +15,7 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import FAILED
 from latecomer.model.predicates import named_columns
-from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.simple_predicates import needs_spark
 from latecomer.model.verdicts import OnError
 from latecomer.model.written_values import json_texts
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
@@ -56,15 +56,7 @@ class Entering:
 
 def can_fail(output: Output, types: Mapping[str, str]) -> bool:
     """Whether an output may fail for some events."""
-    if output.columns:
-        return True
-    if output.where is None:
-        return False
-    try:
-        predicate(output.where, types)
-    except NeedsSpark:
-        return True
-    return False
+    return bool(output.columns) or needs_spark(output.where, types)
 
 
 def entering(seen: Seen, output: Output) -> Entering:

@@ -539,7 +539,11 @@ def test_a_window_of_all_time_can_be_drawn(tmp_path: Path) -> None:
     story.panes("totals", 1, [{**shown(MINUTE, 0, 100, 1), **drained}])
     path = tmp_path / "life.svg"
     text = command(story, "--svg", path)
+    title = "totals · 0001-01-01T00:00:00Z to end of time · merchant=amul"
+    assert text.startswith(f"{title}\n")
     assert "why: the input had ended" in text
+    found = explain(Reader(story.pipeline), "totals", at(0), {"merchant": "amul"})
+    assert str(found).startswith(f"{title}\n")
     ET.fromstring(path.read_text(encoding="utf-8"))
 
 

@@ -22,9 +22,9 @@ from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.reconcile.truth import truth
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_micros, to_moment
-from latecomer.model.interpreter import cut
 from latecomer.model.windows import Session
 from latecomer.store.store import open_store
+from scenarios import cut
 from spark_kit import Bench
 
 READING = arrivals()

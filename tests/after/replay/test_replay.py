@@ -22,9 +22,9 @@ from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.errors import NoStore, PipelineError, StoreError, StoreMismatch
 from latecomer.log.timeline.keeper import Origin
 from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded, Percentile, Strategy
 from latecomer.store.store import Store
+from scenarios import cut
 from spark_kit import Bench
 
 SECOND = 1_000_000

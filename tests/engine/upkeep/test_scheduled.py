@@ -21,10 +21,10 @@ from latecomer.engine.upkeep.compacting import compact
 from latecomer.engine.upkeep.noted import read_upkeep_note
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
 from latecomer.errors import PipelineError
-from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded
 from latecomer.store.lock import BRIEFLY, COMPACT, exclusive
 from latecomer.store.store import open_store
+from scenarios import cut
 from spark_kit import Bench, comparable, require_equal, stored_panes
 
 HOUR = 3600.0

@@ -34,7 +34,7 @@ from latecomer.engine.starting import start_engine
 from latecomer.engine.upkeep.compacting import compact
 from latecomer.errors import NoStore, NotCovered
 from latecomer.model.durations import to_moment
-from latecomer.model.interpreter import Interpretation, cut
+from latecomer.model.interpreter import Interpretation
 from latecomer.model.strategies import Bounded
 from latecomer.spark.base import InProcess
 from latecomer.store.coverage import covered_since, removals, removed_until
@@ -42,6 +42,7 @@ from latecomer.store.data_files import is_merged
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
+from scenarios import cut
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes
 
 LATER = datetime.now(UTC) + timedelta(days=30)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
-from latecomer.model.interpreter import cut, interpret
+from latecomer.model.interpreter import interpret
 from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_of_partitions
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Tumbling, Windows
-from scenarios import SECOND, scrambled_units
+from scenarios import SECOND, cut, scrambled_units
 
 SWEEP = {
     0: ("65.84%", 6832, "0.87"),

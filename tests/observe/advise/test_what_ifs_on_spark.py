@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from latecomer import Output, Reader, advise, replay
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import parse_duration, to_micros
-from latecomer.model.interpreter import cut
 from latecomer.model.lateness.sweep import Setting
 from latecomer.model.strategies import Bounded
 from latecomer.observe.advise.rows import setting_row
+from scenarios import cut
 from spark_kit import PAYLOAD, Bench
 
 SECOND = 1_000_000

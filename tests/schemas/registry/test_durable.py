@@ -132,13 +132,14 @@ def test_a_port_in_use(registry: Server, tmp_path: Path, capsys: pytest.CaptureF
     status, said = refused_start(capsys, "--store", tmp_path / "other.db", "--port", registry.asking.port)
     assert status == 1
     assert f"port {registry.asking.port} of 127.0.0.1 is in use" in said
-    assert "--port" in said
+    assert "stop it, or give another port with --port" in said
 
 
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         (["--host", "no.such.host.invalid"], "cannot be served"),
+        (["--host", "no..host"], "no..host is not the name of a host; correct --host or --port"),
         (["--port", "70000"], "--port"),
         (["--store", "/no/such/folder/r.db"], "there is no folder /no/such/folder"),
         (["--store", "a\0b.db"], "'a\\x00b.db' holds a NUL character; give another file"),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
-from latecomer.model.interpreter import cut
 from latecomer.model.panes import Pane
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
@@ -23,7 +22,7 @@ from latecomer.testing.checking import fires_by_itself
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.cuts import Turns
 from latecomer.windowing.firing.cuts import cuts as cuts_of
-from scenarios import arrivals, cuts, watermarks
+from scenarios import arrivals, cut, cuts, watermarks
 from spark_kit import PAYLOAD, Batch, Bench, assert_same, stored_panes
 from window_kit import any_outputs, micros, quiet_batches, sessions, sliding
 

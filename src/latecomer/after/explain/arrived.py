@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
 from latecomer.after.explain.evidence import ENVELOPE, DerivedValues, Evidence
-from latecomer.after.explain.fates import judged_for
-from latecomer.after.explain.filters import Filters
+from latecomer.after.explain.filters import fates_in_windows
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
@@ -25,7 +24,6 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
 from latecomer.model.zoned import in_zone, written
 from latecomer.store.data_files import DataFile
-from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 
@@ -224,23 +222,15 @@ class _Read:
     def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
         """Each event with its worst fate in any of its windows, without events that `where` excludes or that cannot be
         computed."""
-        windows, rules = self.rules.window, self.rules
-        assert isinstance(windows, FixedWindow)  # noqa: S101
-        periods = self.store.policies(self.output) or [(0, rules)]
-        filters = Filters(periods, PaneLayout(rules, self.store.layout).types)
-        evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, rules, None))
-        for row, watermark in zip(rows, met, strict=True):
-            event = evidence.event(row, watermark)
-            judged = [
-                each
-                for window in windows.assign_all(event.event_time)
-                for each in judged_for(window, [event], periods, filters.leaves_out)
-            ]
-            drawn_fates = [each.fate for each in judged if each.fate in _ORDER]
+        evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, self.rules, None))
+        events = [evidence.event(row, watermark) for row, watermark in zip(rows, met, strict=True)]
+        fates, needs_spark = fates_in_windows(self.store, self.output, events)
+        for event, each in zip(events, fates, strict=True):
+            drawn_fates = [fate for fate in each if fate in _ORDER]
             if drawn_fates:
                 worst = max(drawn_fates, key=_ORDER.index)
                 yield Point(event.arrival_time, event.event_time, worst, event.behind)
-        if filters.unknown:
+        if needs_spark:
             self.notes.append(
                 "`where` needs Spark here: events that it leaves out are drawn as if it kept them"
             )

@@ -29,7 +29,7 @@ from latecomer.after.explain.fates import (
     judged_sessions,
 )
 from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import EVENTS, LifePane, Published, Rules, follow
+from latecomer.after.explain.life import LifePane, Published, Rules, follow
 from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.explain.reasons import (
     as_set_aside,
@@ -43,6 +43,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.log.known_ids import remembered_since
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration, to_micros
+from latecomer.model.ledger import EVENTS
 from latecomer.model.panes import Op, Timing, surviving
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate

@@ -6,11 +6,14 @@ of the testing kit, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from latecomer.after.explain.fates import Event, Periods, Predicate, in_force
+from latecomer.after.explain.fates import Event, Periods, Predicate, in_force, judged_for
 from latecomer.model.verdicts import Fate, OnError
+from latecomer.model.windows import Session
+from latecomer.store.layout import PaneLayout
+from latecomer.store.store import Store
 
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
 """Whether there was a filter, and whether it could be evaluated."""
@@ -80,3 +83,24 @@ class Filters:
     def state(self) -> str:
         """Whether every `where` that was needed could be evaluated."""
         return NEEDS_SPARK if self.unknown else FILTERED if self._known else UNFILTERED
+
+
+def fates_in_windows(
+    store: Store, output: str, events: Sequence[Event]
+) -> tuple[list[list[Fate | None]], bool]:
+    """The fates of each event, one for each of its windows, and whether a `where` needs Spark: then it has excluded no
+    event. Not for sessions, where an event's fate depends on others."""
+    rules = store.pipeline.outputs[output]
+    windows = rules.window
+    assert not isinstance(windows, Session)  # noqa: S101
+    periods = store.policies(output) or [(0, rules)]
+    filters = Filters(periods, PaneLayout(rules, store.layout).types)
+    fates = [
+        [
+            judged.fate
+            for window in windows.assign_all(event.event_time)
+            for judged in judged_for(window, [event], periods, filters.leaves_out)
+        ]
+        for event in events
+    ]
+    return fates, bool(filters.unknown)

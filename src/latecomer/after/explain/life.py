@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,13 @@ from latecomer.after.explain.fates import Judged
 from latecomer.after.reading.lives import PublishedPane
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, Aggregate
+from latecomer.model.ledger import EVENTS, exact_amounts
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
 
-EVENTS = "events"
 NEWEST = 2**62
 """A batch after all others: its rules are those in force now."""
-EXACT = 100
-"""More digits than any sum of decimals has; Python's default of 28 would round the sums of a store."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,7 @@ class Published:
         if self.before is None:
             return {}
         pairs = {name: (self.before.get(name), value) for name, value in self.pane.values.items()}
-        with localcontext(prec=EXACT):
+        with exact_amounts():
             return {
                 name: after - before
                 for name, (before, after) in pairs.items()
@@ -270,7 +268,7 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
 
 def total(events: Iterable[Judged], measure: str) -> Any:
     """The sum of a measure; null adds nothing."""
-    with localcontext(prec=EXACT):
+    with exact_amounts():
         return sum((each.event.payload[measure] or 0 for each in events), 0)
 
 

@@ -20,7 +20,8 @@ from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
-from latecomer.model.zoned import written
+from latecomer.model.words import key_in_words
+from latecomer.model.zoned import moment_in_words, written
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
@@ -97,7 +98,7 @@ class Finder:
         conditions = [self.reader.key_condition(self.book, column, text) for column, text in key.items()]
         near = self._nearest(at, conditions) or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
-        whose = f" for {_key_in_words(key)}" if key and self._nearest(at, conditions) else ""
+        whose = f" for {key_in_words(key)}" if key and self._nearest(at, conditions) else ""
         return self.reader.refused("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
@@ -118,7 +119,7 @@ class Finder:
         near = difflib.get_close_matches(wanted, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
         fix = f"the nearest in this window{more}: {'; '.join(near)}"
-        return self.reader.refused("key", "the window has no such key", _key_in_words(key), fix)
+        return self.reader.refused("key", "the window has no such key", key_in_words(key), fix)
 
     def _options(self, key: Key) -> str:
         return " ".join(
@@ -169,7 +170,7 @@ def grown_from(chosen: Collection[Window], windows: Iterable[Window]) -> Window:
 
 
 def in_words(window: Window) -> str:
-    return f"{written(window.start)} to {written(window.end)}"
+    return " to ".join(map(moment_in_words, window))
 
 
 def as_text(value: Any) -> str | None:
@@ -207,10 +208,6 @@ def _value(text: str, kind: pa.DataType) -> Any:
 
 def _option(column: str, text: str | None) -> str:
     return f"--key {column}={text or ''}"
-
-
-def _key_in_words(key: Mapping[str, str | None]) -> str:
-    return ", ".join(f"{column}={'null' if text is None else text}" for column, text in key.items())
 
 
 def _window(row: Mapping[str, Any]) -> Window:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,6 +11,8 @@ from latecomer.after.explain.document import event_rows, shown_value
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
+from latecomer.after.explain.places import in_words
+from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
 from latecomer.model.markup import (
     arrow_table,
@@ -20,7 +22,6 @@ from latecomer.model.markup import (
     table,
     text_table,
     warning,
-    written_out,
 )
 from latecomer.model.panes import Op
 from latecomer.model.windows import zone_of
@@ -42,12 +43,35 @@ def shown(explanation: Explanation) -> str:
 def as_text(explanation: Explanation) -> str:
     """The explanation as lines of text."""
     with in_zone(zone_of(explanation.rules.window)):
-        return "\n".join(map(written_out, _lines(explanation)))
+        return harmless("\n".join(_lines(explanation)), lines=True)
+
+
+def title(explanation: Explanation) -> str:
+    """The number: its output, window and key."""
+    key = [f"{column}={shown_value(value)}" for column, value in explanation.key.items()]
+    return " · ".join([explanation.output, in_words(explanation.window), *key])
+
+
+def standing(explanation: Explanation) -> str:
+    """The number as it is now, in a sentence."""
+    if explanation.stands is not None:
+        return f"stands at {values_in_words(explanation.stands)}"
+    return "no number stands" if explanation.panes else "no number has been published"
+
+
+def values_in_words(values: Mapping[str, Any]) -> str:
+    """The values of a number, each with its name."""
+    return ", ".join(f"{name} {shown_value(value)}" for name, value in values.items())
+
+
+def change(by: Any) -> str:
+    """A difference from the pane before, with its sign."""
+    return ("+" if by > 0 else "") + shown_value(by)
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    yield _title(explanation)
-    yield _standing(explanation)
+    yield title(explanation)
+    yield standing(explanation)
     if explanation.panes:
         heads, rows = _heads(explanation), [_pane(explanation, published) for published in explanation.panes]
         panes = pa.table({str(nth): pa.array(column) for nth, column in enumerate(zip(*rows, strict=True))})
@@ -60,15 +84,9 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from (f"note: {note}" for note in explanation.notes)
 
 
-def _title(explanation: Explanation) -> str:
-    start, end = (written(at) or "" for at in explanation.window)
-    key = [f"{column}={shown_value(value)}" for column, value in explanation.key.items()]
-    return " · ".join([explanation.output, f"{start} to {end}", *key])
-
-
 def _parts(explanation: Explanation) -> Iterator[str]:
-    yield from heading(_title(explanation))
-    yield f"<p>{escape(_standing(explanation))}</p>"
+    yield from heading(title(explanation))
+    yield f"<p>{escape(standing(explanation))}</p>"
     if not explanation.reconciled:
         yield warning("a pane does not hold what the log says: see its check")
     if explanation.panes:
@@ -89,13 +107,6 @@ def read_in_words(explanation: Explanation) -> str:
     """How much of the log was read for an explanation."""
     read, were = explanation.files_read, "was" if explanation.files_read == 1 else "were"
     return f"{read:,} of the {counted(explanation.files, 'file')} of the event log {were} read"
-
-
-def _standing(explanation: Explanation) -> str:
-    if explanation.stands is not None:
-        values = (f"{name} {shown_value(value)}" for name, value in explanation.stands.items())
-        return f"stands at {', '.join(values)}"
-    return "no number stands" if explanation.panes else "no number has been published"
 
 
 def _heads(explanation: Explanation) -> list[str]:
@@ -130,7 +141,7 @@ def _amount(published: Published, name: str) -> str | None:
     value, by = published.pane.values.get(name), published.differences.get(name)
     if value is None:
         return None
-    return shown_value(value) + (f" ({'+' if by > 0 else ''}{shown_value(by)})" if by else "")
+    return shown_value(value) + (f" ({change(by)})" if by else "")
 
 
 def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:

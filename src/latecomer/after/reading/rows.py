@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from latecomer.config.arguments import require_kind
 from latecomer.errors import MachineError, PipelineError, Problem
+from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
-from latecomer.model.markup import arrow_table, escape, fragment, heading, text_table, warning, written_out
+from latecomer.model.markup import arrow_table, escape, fragment, heading, text_table, warning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ class Rows:
         """The first rows as a table, for `print`."""
         table = text_table(self.table, self.zone, _PRINTED) if len(self) else [self.nothing]
         warnings = [f"warning: {text}" for text in self.warnings]
-        return "\n".join(map(written_out, [self.title, *warnings, *table, *self.notes]))
+        return harmless("\n".join([self.title, *warnings, *table, *self.notes]), lines=True)
 
     def __repr__(self) -> str:
         columns = ", ".join(self.table.schema.names)

@@ -18,6 +18,7 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_moments, require_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.operation import LEAST_KEEP
+from latecomer.config.sizes import size_in_words
 from latecomer.engine.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
@@ -106,20 +107,6 @@ class Report:
 
 def _done(count: int, what: str, were: str) -> str:
     return f"{counted(count, what)} {'was' if were == 'were' and count == 1 else were}"
-
-
-def size_in_words(count: int) -> str:
-    """Bytes, for people.
-
-    >>> size_in_words(700), size_in_words(1_500_000)
-    ('700 B', '1.5 MB')
-    """
-    if count < 1000:
-        return f"{count} B"
-    amount, units = count / 1000, ["kB", "MB", "GB", "TB"]
-    while amount >= 1000 and len(units) > 1:
-        amount, units = amount / 1000, units[1:]
-    return f"{amount:.1f} {units[0]}"
 
 
 def compact(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from latecomer.config.sizes import size_in_words
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.groups import Interval
 from latecomer.model.lateness.sweep import WhatIf
@@ -61,7 +62,7 @@ def _what_if(each: WhatIf, output: OutputReport, sampled: bool) -> list[str]:
         *(_ABSENT if value is None else shown_duration(round(value)) for value in after),
         _number(row["corrections_a_minute"]),
         _number(row["upserts_a_day"]),
-        _size(row["retained_bytes"]),
+        _ABSENT if (kept := row["retained_bytes"]) is None else size_in_words(kept),
     ]
 
 
@@ -120,14 +121,3 @@ def _interval(found: Interval | None, form: str) -> str:
 
 def _number(value: float | None) -> str:
     return _ABSENT if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _size(count: int | None) -> str:
-    if count is None:
-        return _ABSENT
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} GiB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import islice
 from typing import Any
@@ -11,15 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.explain.evidence import DerivedValues, Evidence
-from latecomer.after.explain.fates import Event, judged_for
-from latecomer.after.explain.filters import Filters
+from latecomer.after.explain.fates import Event
+from latecomer.after.explain.filters import fates_in_windows
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
-from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
 from latecomer.model.written_values import json_rows
 from latecomer.model.zoned import current_zone, read, written
 from latecomer.observe.dashboard.now import in_order, unbalanced
@@ -181,26 +179,11 @@ def _judged(
     failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
     aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
     events = [event for event in evidence.judgeable(rows) if event.place not in aside]
-    found = list(_with_fate(store, output, rules, events, fate, notes))
-    return [_event(each, columns) for each in found[: most + 1]]
-
-
-def _with_fate(
-    store: Store, output: str, rules: Output, events: Sequence[Event], fate: Fate, notes: list[str]
-) -> Iterator[Event]:
-    periods, windows = store.policies(output) or [(0, rules)], rules.window
-    assert not isinstance(windows, Session)  # noqa: S101
-    filters = Filters(periods, PaneLayout(rules, store.layout).types)
-    for event in events:
-        fates = [
-            judged.fate
-            for window in windows.assign_all(event.event_time)
-            for judged in judged_for(window, [event], periods, filters.leaves_out)
-        ]
-        if fate in fates:
-            yield event
-    if filters.unknown:
+    fates, needs_spark = fates_in_windows(store, output, events)
+    if needs_spark:
         notes.append("`where` needs Spark: events that it excludes are listed all the same")
+    found = [event for event, has in zip(events, fates, strict=True) if fate in has]
+    return [_event(each, columns) for each in found[: most + 1]]
 
 
 def _event(event: Event, columns: Sequence[str]) -> dict[str, Any]:

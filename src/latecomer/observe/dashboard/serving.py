@@ -13,10 +13,11 @@ from typing import Self
 from latecomer.config.models import Pipeline
 from latecomer.errors import BUG, LatecomerError, PipelineError
 from latecomer.errors.redacting import without_secrets
+from latecomer.model.hosts import is_own_name
 from latecomer.observe.dashboard.answers import ROUTES, Answer, Answers
 from latecomer.observe.dashboard.page import PAGE, POLICY
 from latecomer.observe.dashboard.parameters import LONGEST, WrongRequest
-from latecomer.observe.serving import Handler, Offer, Server, is_own_name, lets_in, token_for
+from latecomer.observe.serving import Handler, Offer, Server, lets_in, token_for
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_DASHBOARD_TOKEN"  # noqa: S105

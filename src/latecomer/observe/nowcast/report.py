@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
-from latecomer.model.markup import MOST_ROWS, arrow_table, escape, fragment, heading, text_table, written_out
+from latecomer.model.markup import MOST_ROWS, arrow_table, escape, fragment, heading, text_table
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
 from latecomer.model.written_values import in_percent
@@ -115,7 +116,7 @@ class Nowcast:
     def __str__(self) -> str:
         """The first rows as a table, and the notes, for `print`."""
         table = text_table(self.rows, current_zone(), MOST_ROWS) if self.rows.num_rows else []
-        return "\n".join([self._title, *table, *map(written_out, self.notes)])
+        return harmless("\n".join([self._title, *table, *self.notes]), lines=True)
 
     def __repr__(self) -> str:
         return "\n".join([self._title, *self.notes])

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from latecomer.model.hosts import is_own_name
 from latecomer.schemas.registry.bodies import MEDIA
 from latecomer.schemas.registry.records import NOBODY, Actor
 from latecomer.schemas.registry.refusals import Refused
@@ -29,7 +30,6 @@ LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
 LONGEST_PATH = 8192
 LARGEST_HEAD = 32 * 1024
 """Largest size of a request's headers, in bytes."""
-_LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -62,8 +62,7 @@ class Gate:
         client = scope.get("client")
         address = str(client[0]) if client else "unknown"
         if self._tokens is None:
-            if not _LOOPBACK.fullmatch(headers.get("host", "")):
-                # A web page can let its own host name resolve to this machine.
+            if not is_own_name(headers.get("host", "")):
                 raise Refused(
                     421, "Without tokens this registry answers to localhost, 127.0.0.1 and [::1] alone."
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.errors import MachineError, RegistryError
-from latecomer.model.hosts import is_loopback
+from latecomer.model.hosts import bind_problem, is_loopback
 from latecomer.schemas.registry.bodies import MEDIA
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.gate import LARGEST_HEAD, error_body
@@ -56,19 +55,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
         except BaseException:
             listening.close()
             raise
-    except (OSError, UnicodeError) as error:  # a UnicodeError where no host can have the name
-        raise RegistryError(_bind_problem(error, host, port)) from None
+    except (OSError, UnicodeError) as error:
+        raise RegistryError(bind_problem(error, host, port, "--port", "--host or --port")) from None
     return listening
-
-
-def _bind_problem(error: Exception, host: str, port: int) -> str:
-    number = getattr(error, "errno", None)
-    if number == errno.EADDRINUSE:
-        return f"port {port} of {host} is in use by another program; stop it, or choose another with --port"
-    if number == errno.EACCES:
-        return f"port {port} may not be used by this user; choose one above 1023 with --port"
-    reason = getattr(error, "strerror", None) or error
-    return f"{host} port {port} cannot be served ({reason}); correct --host or --port"
 
 
 def require_certificate(certificate: Path | None, key: Path | None) -> None:
