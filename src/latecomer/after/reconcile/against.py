@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from latecomer.after.reading.values import refused
 from latecomer.after.reconcile.databases import ask_postgres, ask_sqlite, first_line, is_postgres
+from latecomer.config.arguments import path_of
 from latecomer.errors import did_you_mean
 from latecomer.errors.redacting import redacted
 
@@ -59,13 +60,13 @@ class Against:
     def _read(self) -> pa.Table:
         if self.source.startswith(SQLITE):
             file = self.source[len(SQLITE) :].removeprefix("//")
-            return ask_sqlite(Path(file).expanduser(), self.query or "")
+            return ask_sqlite(path_of("reconcile", "against", file), self.query or "")
         if is_postgres(self.source):
             return ask_postgres(self.source, self.query or "")
-        path = Path(self.source).expanduser()
-        if not path.exists():
-            raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
+        path = path_of("reconcile", "against", self.source)
         try:
+            if not path.exists():
+                raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
             rows = _read_path(path)
             rows.validate(full=True)  # a column of text may hold what is not UTF-8
             return rows
