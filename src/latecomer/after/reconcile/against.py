@@ -58,13 +58,14 @@ class Against:
         return _renamed(self._read(), self.names)
 
     def _read(self) -> pa.Table:
-        if self.source.startswith(SQLITE):
-            file = self.source[len(SQLITE) :].removeprefix("//")
-            return ask_sqlite(path_of("reconcile", "against", file), self.query or "")
         if is_postgres(self.source):
             return ask_postgres(self.source, self.query or "")
-        path = path_of("reconcile", "against", self.source)
+        is_sqlite = self.source.startswith(SQLITE)
+        written = self.source[len(SQLITE) :].removeprefix("//") if is_sqlite else self.source
+        path = path_of("reconcile", "against", written)
         try:
+            if is_sqlite:
+                return ask_sqlite(path, self.query or "")
             if not path.exists():
                 raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
             rows = _read_path(path)

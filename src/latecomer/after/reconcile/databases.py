@@ -29,7 +29,7 @@ def is_postgres(written: str) -> bool:
 
 def ask_sqlite(path: Path, query: str) -> pa.Table:
     """The answer of a SQLite file, opened read-only."""
-    if not os.path.isfile(path):  # False, too, where the name is too long
+    if not path.is_file():
         raise refused("against", "there is no such file", str(path), "name a SQLite file: sqlite:PATH")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
