@@ -159,7 +159,7 @@ ROWS: list[list[Row]] = [
 
 
 def state(rows: Iterable[Row], **values: Any) -> dict[str, Any]:
-    """A partial state over (paise, fee, km), as windowing/states.py keeps it."""
+    """A partial state over (paise, fee, km), as `windowing/aggregates/` keeps it."""
     paise, fee, km = ([value for value in column if value is not None] for column in zip(*rows, strict=True))
     cents = [int(value * 100) for value in fee]
     mean = statistics.fmean(km) if km else None

@@ -83,7 +83,7 @@ def test_a_standby_takes_over_from_whoever_is_killed(
         assert first.wait() == -signal.SIGKILL
         took = until(lambda: token(store) == 2)
         assert second.wait() == 0
-    assert took < 1.2 * TAKEOVER + 3  # on a busy machine
+    assert took < 1.2 * TAKEOVER + 20  # on a busy machine
     require_alike(file, undisturbed_lease)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latecomer.model.interpreter import _taken_from
 from latecomer.model.ledger import Entry, unbalanced
 from latecomer.model.verdicts import Fate
 from scenarios import quick
@@ -65,3 +68,10 @@ def test_whatever_is_taken_from_one_fate_shows_as_the_difference(
     for fate in Fate:
         short = Entry(0, "out", "paise", whole.received, fates | {fate: fates[fate] - lost})
         assert short.difference == lost
+
+
+def test_repaired_rows_are_subtracted_exactly() -> None:
+    letters: list[Any] = [SimpleNamespace(payload={"fee": Decimal("9999999999999999999999.999999")})] * 2
+    entry = _taken_from(letters, Entry(0, "minutes", "fee", Decimal(0)))
+    twice = Decimal("-19999999999999999999999.999998")
+    assert (entry.received, entry.fates) == (twice, {Fate.DEAD_LETTER: twice})

@@ -141,7 +141,7 @@ def test_no_broker_at_all_is_an_outage_and_soon(tmp_path: Path, monkeypatch: pyt
     begun = time.monotonic()
     with pytest.raises(SinkOutage) as raised:
         check_sinks(fed.store)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60  # on a busy machine; the client alone would try for minutes
     assert f"kafka sink 127.0.0.1:{port}/totals: " in str(raised.value)
     assert "see that the brokers run and can be reached. Nothing is lost" in str(raised.value)
     (row,) = sink_status(fed.store).to_pylist()

@@ -318,9 +318,9 @@ def test_many_ids_in_one_batch_are_not_slow() -> None:
         framed(each, text, {**{f"c{nth}": "a" for nth in range(30)}, f"x{each}": 1})
         for each, text in writers.items()
     ] * 3
-    began = time.perf_counter()
+    began = time.process_time()
     rows = by.decode(raws, columns_of(reader))
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert rows.column(CORRUPT).null_count == len(raws)
     assert rows.column(KEPT).to_pylist()[:2] == ['{"x1":1}', '{"x2":1}']
 

@@ -175,6 +175,20 @@ def test_a_text_of_parquet_that_is_not_utf_8_is_a_dead_letter_with_its_bytes(tmp
     assert rows.column("l").to_pylist() == [["ok"], None, []]
 
 
+def test_an_object_that_is_read_as_text_may_have_a_text_that_is_not_utf_8(tmp_path: Path) -> None:
+    """The row is a dead letter, and not the whole file."""
+    names = bad_text(b"a", b"x\xffy", b"c")
+    objects = pa.StructArray.from_arrays([names], ["name"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), names)
+    file = written(tmp_path, {"o": objects, "l": lists, "n": [1, 2, 3]})
+    rows = rows_of(ParquetReading({"o": "string", "l": "string", "n": "bigint"}), file)
+    raw = b'{"o":"{\\"name\\":\\"x\xffy\\"}","l":"[\\"x\xffy\\"]","n":2}'
+    assert rows.column(CORRUPT).to_pylist() == [None, raw, None]
+    assert rows.column("n").to_pylist() == [1, 2, 3]
+    assert rows.column("o").to_pylist() == ['{"name":"a"}', '{"name":"x\ufffdy"}', '{"name":"c"}']
+    assert rows.column("l").to_pylist() == ['["a"]', '["x\ufffdy"]', '["c"]']
+
+
 READ = """
 import sys
 import pyarrow as pa

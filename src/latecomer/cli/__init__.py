@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -88,8 +89,14 @@ _EVERYWHERE = ("--debug", "--quiet", "-q", FORMULAS)
 """Options that may come before or after the verb."""
 
 
+_WRONG_PATH = (errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP)
+
+
 def _status(arguments: list[str], debug: bool) -> int:
     try:
+        for argument in arguments:
+            if "\0" in argument:
+                raise WrongUsage(repr(argument), True, "holds a NUL character", "leave it out")
         status = app(arguments or ["--help"], prog_name="latecomer", standalone_mode=False)
         sys.stdout.flush()
     except LatecomerError as error:
@@ -104,7 +111,8 @@ def _status(arguments: list[str], debug: bool) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         refused = refusal_of(error)
-        reason = f"{where}{error.strerror or error}" + (f"; {refused.fix}" if refused else "")
+        fix = refused.fix if refused else "correct the path" if error.errno in _WRONG_PATH else ""
+        reason = f"{where}{error.strerror or error}" + (f"; {fix}" if fix else "")
         return _reported(error, f"error: {reason}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,10 +81,17 @@ def certify(
 
 def write(certificate: Certificate, option: str, path: Path) -> None:
     """Write a certificate to the file of an option: whole, or not at all."""
+    if path.is_dir():
+        raise WrongUsage(option, str(path), "is a folder", "name a file")
     draft = path.with_name(path.name + ".part")
     with writing(option, path):
-        draft.write_text(certificate.written(), encoding="utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(certificate.written(), encoding="utf-8")
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
 
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from latecomer.model.counting import counted
+from latecomer.model.ledger import difference
 from latecomer.model.verdicts import Fate
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def fates_table(title: str, lines: Mapping[str, Mapping[str, Any]], shown: Calla
 
 def _unaccounted(line: Mapping[str, Any]) -> str:
     """What a line of the ledger received and gave no fate."""
-    amount = line["received"] - sum((line[fate] for fate in FATES), Decimal(0))
+    amount = difference(line["received"], (line[fate] for fate in FATES))
     return f"{amount:f}" if amount else "0"
 
 

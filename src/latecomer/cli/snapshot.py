@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, load
+from latecomer.cli.options import Format, Formatted, WrongUsage, load
 from latecomer.objects.locations import Url, scheme_of, without_file_scheme
 
 if TYPE_CHECKING:
@@ -43,7 +43,15 @@ def root_of(store: str) -> tuple[Location, Pipeline | None]:
 def place_of(written: str, pipeline: Pipeline | None) -> Location:
     """A place on the command line: a path relative to the current folder, or a URL with the pipeline's settings."""
     if scheme_of(written) in (None, "file"):
-        return Path(without_file_scheme(written)).expanduser().absolute()
+        from latecomer.config.places import why_no_path
+
+        path = without_file_scheme(written)
+        wrong = why_no_path(path)
+        if wrong is None and path.encode(errors="replace").decode() != path:
+            wrong = "tables cannot be in a path that is not UTF-8", "name another folder"
+        if wrong is not None:
+            raise WrongUsage("STORE or TO", written, f"cannot be used: {wrong[0]}", wrong[1])
+        return Path(path).expanduser().absolute()
     return Url(written) if pipeline is None else pipeline.place(written)
 
 

@@ -59,7 +59,7 @@ def test(
         LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
         outcomes.append(_run(each, session))
     rows = {
-        "transcript": [each.name for each in loaded],
+        "transcript": [each.name.encode(errors="backslashreplace").decode() for each in loaded],
         "result": [result for result, _, _ in outcomes],
         "seconds": [f"{seconds:.3f}" for _, _, seconds in outcomes],
         "rule": [each.rule for each in loaded],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 
 from latecomer.config.models import Pipeline
+from latecomer.config.places import why_no_path
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_micros
 
@@ -30,6 +32,14 @@ def require_kind(call: str, kinds: Kinds, wanted: str, **given: object) -> None:
     ]
     if problems:
         raise PipelineError(problems)
+
+
+def path_of(call: str, name: str, written: str | Path) -> Path:
+    """The path in an argument, with ~ as the home folder."""
+    if (wrong := why_no_path(str(written))) is not None:
+        message, fix = wrong
+        raise PipelineError([Problem(name, message, str(written), fix, call)])
+    return Path(written).expanduser()
 
 
 def require_pipeline(call: str, pipeline: object) -> None:

@@ -1,8 +1,8 @@
 """Which errors mean a damaged source file, by format: for all code that reads files without Spark.
 
 Whatever bytes a file has, reading it gives a result or raises `DamagedFile`. The file is then a dead letter, or is left
-out where columns are inferred. Errors of the disk stay an `OSError`: they may pass (`source/retrying.py`). `tests/fuzz`
-checks this with mutated files.
+out where columns are inferred. Errors of the disk stay an `OSError`: they may pass (`source/decode/retrying.py`).
+`tests/fuzz` checks this with mutated files.
 """
 
 from __future__ import annotations

@@ -87,13 +87,18 @@ def _unusable(field: str, path: str, on_disk: bool) -> Problem | None:
     if on_disk and scheme_of(path) not in (None, "file"):
         fix = "write a path on this machine, or use a delta, parquet or jsonl sink"
         return Problem(field, "a database in a file cannot be at a URL", path, fix)
-    if "\0" in path:
-        return Problem(field, "a path cannot hold a NUL character", path, "remove it")
+    wrong = why_no_path(path)
+    return None if wrong is None else Problem(field, wrong[0], path, wrong[1])
+
+
+def why_no_path(written: str) -> tuple[str, str] | None:
+    """Why a text is no path on this machine, and the fix; None if it is one."""
+    if "\0" in written:
+        return "a path cannot hold a NUL character", "remove it"
     try:
-        Path(path).expanduser()
+        Path(written).expanduser()
     except RuntimeError:
-        fix = "name an existing user after ~, or write ./~… for a file of that name"
-        return Problem(field, "there is no such user", path, fix)
+        return "there is no such user", "name an existing user after ~, or write ./~… for a file of that name"
     return None
 
 

@@ -235,7 +235,7 @@ def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> I
         yield "too_far_ahead", flags(pc.greater(ahead, pipeline.watermark.max_future))
     for measure in beyond_the_ledger(reading.columns, pipeline.ledger):
         most = 10**WHOLE_DIGITS
-        sizes = [each is not None and abs(each) >= most for each in rows.column(measure).to_pylist()]
+        sizes = [each is not None and each.copy_abs() >= most for each in rows.column(measure).to_pylist()]
         yield "beyond_the_ledger", np.array(sizes, bool)
 
 

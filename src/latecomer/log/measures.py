@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
 from latecomer.log.summaries import added
-from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.ledger import EXACT, WHOLE_DIGITS
 from latecomer.model.paths import paths_of
 from latecomer.model.sources import BETWEEN
 from latecomer.model.written_numbers import POINT, fits, written_number
 from latecomer.store.layout import Reading
 
 _DIGITS = Decimal(1).scaleb(-6)
+_WIDE = Context(prec=EXACT)
 _NOTHING = Decimal(0)
 
 
@@ -89,5 +90,5 @@ def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> 
 def _amount(number: Decimal | None) -> Decimal:
     if number is None:
         return _NOTHING
-    rounded = number.quantize(_DIGITS, ROUND_HALF_UP)
+    rounded = number.quantize(_DIGITS, ROUND_HALF_UP, _WIDE)
     return rounded if fits(rounded, WHOLE_DIGITS) else _NOTHING

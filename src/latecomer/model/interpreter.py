@@ -31,7 +31,7 @@ from latecomer.model.arrivals import (
 )
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Marks, OracleClock, Predicate
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, total
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, difference, total
 from latecomer.model.panes import Pane
 from latecomer.model.sessions import SessionBook
 from latecomer.model.strategies import Strategy
@@ -300,7 +300,8 @@ def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
     was one assignment."""
     unit = EVENTS if entry.unit == ASSIGNMENTS else entry.unit
     before = total(_worth(letter, unit) for letter in letters)
-    return replace(entry, received=entry.received - before, fates={**entry.fates, Fate.DEAD_LETTER: -before})
+    fates = {**entry.fates, Fate.DEAD_LETTER: before.copy_negate()}
+    return replace(entry, received=difference(entry.received, [before]), fates=fates)
 
 
 def _assignments(event: Judged, window: AnyWindow) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact
@@ -96,6 +96,15 @@ def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> 
         return {name: json_value(each, zone=zone) for name, each in value.items()}
     write = None if value is None else _writer(kind or _type_of(value), zone)
     return value if write is None else write(value)
+
+
+def bytes_of(text: str) -> bytes:
+    """Bytes from the text that they have in JSON; ValueError where a text is not in base64.
+
+    >>> bytes_of("YQ==")
+    b'a'
+    """
+    return b64decode(text, validate=True)
 
 
 def json_seconds(micros: int) -> float:

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tarfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -62,7 +63,12 @@ class Packed:
 def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packed:
     """Write the archive; `more` are the names of users' packages, as pip knows them."""
     packages = needed([start, *more])
-    out = out.expanduser().absolute()
+    try:
+        out = out.expanduser().absolute()
+    except RuntimeError:
+        raise MachineError(f"{out} cannot be written: there is no such user; name another file") from None
+    if out.is_dir():
+        raise MachineError(f"{out} cannot be written: it is a folder; name a file in it")
     draft = out.with_name(f".{out.name}")
     try:
         with tarfile.open(draft, "w:gz", compresslevel=1) as archive:
@@ -74,7 +80,8 @@ def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packe
     except OSError as error:
         raise _refused(error, out, draft) from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # its name may be too long
+            draft.unlink()
     return Packed(out, tuple(f"{each.metadata['Name']} {each.version}" for each in packages.values()))
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,8 @@ from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
 from latecomer.model.words import key_in_words
-from latecomer.model.zoned import moment_in_words, written
+from latecomer.model.written_values import bytes_of, csv_text, json_value
+from latecomer.model.zoned import current_zone, moment_in_words, written
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
@@ -174,25 +174,13 @@ def in_words(window: Window) -> str:
 
 
 def as_text(value: Any) -> str | None:
-    """A key's value as --key takes it.
+    """A key's value as results show it, and as --key takes it.
 
-    >>> as_text(Decimal("1.50")), as_text(True), as_text(None)
-    ('1.50', 'true', None)
+    >>> from decimal import Decimal
+    >>> as_text(Decimal("1.50")), as_text(True), as_text(b"a"), as_text(None)
+    ('1.50', 'true', 'YQ==', None)
     """
-    match value:
-        case None:
-            return None
-        case bool():
-            return str(value).lower()
-        case Decimal():
-            return f"{value:f}"
-        case datetime():
-            return written(to_micros(value))
-        case date():
-            return value.isoformat()
-        case bytes():
-            return value.decode(errors="replace")
-    return str(value)
+    return csv_text(json_value(value, zone=current_zone()))
 
 
 def _value(text: str, kind: pa.DataType) -> Any:
@@ -200,7 +188,7 @@ def _value(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_string(kind):
         return text
     if pa.types.is_binary(kind):
-        return text.encode()
+        return bytes_of(text.strip())
     if pa.types.is_timestamp(kind):
         return datetime.fromisoformat(text.strip())
     return pa.scalar(text.strip()).cast(kind).as_py()

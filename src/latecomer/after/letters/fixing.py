@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.after.letters.choosing import Choice, Place, Texts
+from latecomer.config.arguments import path_of
 from latecomer.errors import PipelineError, Problem
 from latecomer.source.fixes import Fix
 
@@ -56,7 +57,7 @@ def asked_for(
 def _texts(given: object, place: str) -> Texts:
     if isinstance(given, str | Path):
         try:
-            written = Path(given).expanduser().read_text(encoding="utf-8")
+            written = path_of(place, "text", given).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             fix = "name a file of corrected texts"

@@ -27,7 +27,7 @@ from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
@@ -176,6 +176,7 @@ class Accounts:
         )
         return {row["unit"]: row["amount"] for row in rows}
 
+    @exact_amounts()
     def dead_letters(self) -> Loose:
         """What dead letters would have added, read out of their raw text as far as it can be."""
         pipeline, additive = self.store.pipeline, self.additive

@@ -19,6 +19,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.written_values import bytes_of
 from latecomer.store.layout import LEDGER, TIMESTAMP, UNIT_ORDER, WATERMARKS, PaneLayout
 from latecomer.store.order import LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT
@@ -191,12 +192,12 @@ _CASTS: dict[str, str] = {
     "double": "Float64",
     "bool": "Boolean",
     "date32[day]": "Date32",
-    "binary": "Binary",
 }
 
 
 def literal(text: str, kind: pa.DataType) -> str:
-    """A value written as text, as a literal of a column's type; ValueError where the text is no such value."""
+    """A value as a literal of a column's type, from its text as results show it (docs/values.md); ValueError where the
+    text is no such value."""
     if pa.types.is_string(kind):
         return text_literal(text)
     if pa.types.is_timestamp(kind):
@@ -204,5 +205,7 @@ def literal(text: str, kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         value = pa.scalar(text.strip()).cast(kind).as_py()
         return f"arrow_cast({text_literal(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
-    value = text if pa.types.is_binary(kind) else str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
+    if pa.types.is_binary(kind):
+        return f"arrow_cast(X'{bytes_of(text.strip()).hex()}', 'Binary')"
+    value = str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
     return f"arrow_cast({text_literal(value)}, '{_CASTS[str(kind)]}')"

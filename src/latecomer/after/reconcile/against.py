@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from latecomer.after.reading.values import refused
 from latecomer.after.reconcile.databases import ask_postgres, ask_sqlite, first_line, is_postgres
+from latecomer.config.arguments import path_of
 from latecomer.errors import did_you_mean
 from latecomer.errors.redacting import redacted
 
@@ -57,15 +58,16 @@ class Against:
         return _renamed(self._read(), self.names)
 
     def _read(self) -> pa.Table:
-        if self.source.startswith(SQLITE):
-            file = self.source[len(SQLITE) :].removeprefix("//")
-            return ask_sqlite(Path(file).expanduser(), self.query or "")
         if is_postgres(self.source):
             return ask_postgres(self.source, self.query or "")
-        path = Path(self.source).expanduser()
-        if not path.exists():
-            raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
+        is_sqlite = self.source.startswith(SQLITE)
+        written = self.source[len(SQLITE) :].removeprefix("//") if is_sqlite else self.source
+        path = path_of("reconcile", "against", written)
         try:
+            if is_sqlite:
+                return ask_sqlite(path, self.query or "")
+            if not path.exists():
+                raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
             rows = _read_path(path)
             rows.validate(full=True)  # a column of text may hold what is not UTF-8
             return rows

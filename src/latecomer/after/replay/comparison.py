@@ -15,6 +15,7 @@ import pyarrow as pa
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import RANDOMISED
+from latecomer.model.ledger import difference
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, UNIT_ORDER, PaneLayout
@@ -145,7 +146,7 @@ def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Ta
     rows = []
     for place in places:
         before, after = (total.get(place[:2], {}).get(place[2], Decimal(0)) for total in both)
-        rows.append(dict(zip(FATES.names, (*place, before, after, after - before), strict=True)))
+        rows.append(dict(zip(FATES.names, (*place, before, after, difference(after, [before])), strict=True)))
     return stored.store.as_amounts(pa.Table.from_pylist(rows, FATES))
 
 

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from latecomer.config.arguments import path_of
 from latecomer.config.paths import list_files
 from latecomer.errors import did_you_mean
 from latecomer.model.array_types import Integers
@@ -41,8 +42,9 @@ class RawFiles:
         self.source = source
         self.unreadable, self.too_far = 0, 0
         self.quiet = True
-        path = Path(source.path).expanduser()
-        self.delta = (path / "_delta_log").is_dir()
+        path = path_of("advise", "source", source.path)
+        with self._explained():
+            self.delta = (path / "_delta_log").is_dir()
         self.paths = self._paths(path)
         with self._explained(self.paths[0] if self.paths else ""):
             self.format = "parquet" if self.delta else _format(self.paths[0])
@@ -56,7 +58,8 @@ class RawFiles:
         if self.delta:
             with self._explained():
                 return DeltaTable(str(path)).file_uris()
-        paths = list_files(str(path.absolute()))
+        with self._explained():
+            paths = list_files(str(path.absolute()))
         if not paths:
             fix = "name a pipeline file, a file, a folder, a pattern in quotes, or a Delta table"
             raise refused("source", "there is no such file or folder, or it is empty", self.source.path, fix)

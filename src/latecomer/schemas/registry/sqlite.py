@@ -29,8 +29,13 @@ class SqliteDatabase:
         self.shown = str(self.path)
         self._write_lock = threading.Lock()
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
-        if not create and not self.path.exists():
-            raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
+        try:
+            if self.path.is_dir():
+                raise RegistryError(f"{self.shown} is a folder; {_FIX}")
+            if not create and not self.path.exists():
+                raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
+        except OSError as error:
+            raise RegistryError(f"{self.shown} cannot be opened ({error.strerror}); {_FIX}") from None
         with self._errors_explained():
             self._prepare()
             self._file = self._file_now()

@@ -27,8 +27,8 @@ def typed_column(column: pa.Array, kind: str, path: tuple[str, ...]) -> pa.Array
         return pa.nulls(len(column), source_type(kind))
     if kind == "string" and pa.types.is_nested(stored):
         write = JsonText().of(shape_of_type(stored))
-        texts = [None if each is None else write(each) for each in stored_values(column)]
-        return pa.array(texts, pa.string())
+        texts = [None if each is None else raw_text(write(each)) for each in stored_values(column)]
+        return pa.array(texts, pa.binary()).view(pa.string())
     if is_nested(kind) and pa.types.is_nested(stored):
         return _nested(column, kind)
     if not _is_readable(stored, kind):
