@@ -175,6 +175,18 @@ def test_pipeline_files_on_pages_are_valid(
         assert load_pipeline(file).outputs
 
 
+def test_the_pipeline_of_the_readme_takes_dataframes_by_their_arrival_time(tmp_path: Path) -> None:
+    """Without `order_by` a frame arrives in one tick, and the example would publish nothing after its first batch."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [written] = re.findall(r"^name: .*?(?=^```)", text, re.MULTILINE | re.DOTALL)
+    [frames] = re.findall(r"`source: (\{dataframe: .*?)`", text)
+    file = tmp_path / "upi.yaml"
+    file.write_text(
+        re.sub(r"^source:\n.*\n", f"source: {frames}\n", written, count=1, flags=re.MULTILINE), "utf-8"
+    )
+    assert load_pipeline(file).order_by == "arrival_time"
+
+
 def test_what_a_page_would_fetch_from_elsewhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(
