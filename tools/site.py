@@ -63,9 +63,14 @@ def collect(source: Path = SOURCE, root: Path = ROOT) -> None:
         copy = source / file.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    for name, text in reference.pages().items():
+    made = reference.pages()
+    for name, text in made.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text, encoding="utf-8")
+    # In a checkout these pages do not exist, so the page that documents link to cannot name them by links.
+    with (source / reference.FOLDER / "README.md").open("a", encoding="utf-8") as contents:
+        contents.write("\nOn this site:\n\n")
+        contents.writelines(f"- [{title(source / name)}]({Path(name).name})\n" for name in made)
 
 
 def title(page: Path) -> str:
