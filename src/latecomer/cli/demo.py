@@ -94,7 +94,9 @@ def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
         console.print(f"{payments:,} UPI payments, 19:25 to 19:50 IST, from eight towers.")
         console.print(
             "At 19:30:14 the tower in Lucknow goes silent; at 19:47:22 it sends what it had buffered:\n"
-            "1,824 payments of the minute 19:30, closed and published sixteen minutes before.\n"
+            "1,824 payments of the minute 19:30, closed and published sixteen minutes before. (A few others of\n"
+            "that minute were late, too, and came earlier.) After the last payment a drain closes every window,\n"
+            "because the night is over; a warning says what a drain means for input that comes later.\n"
         )
         status.update("starting Spark …")
         done = run(

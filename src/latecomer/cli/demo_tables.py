@@ -54,17 +54,12 @@ def _unaccounted(line: Mapping[str, Any]) -> str:
 
 
 def rupees(paise: Any) -> str:
-    """Paise as rupees, grouped as in India.
+    """Paise as rupees, grouped in thousands like the counts beside them.
 
-    >>> rupees(3128450000_00)
-    '3,12,84,50,000.00'
+    >>> rupees(3128450000_07), rupees(0)
+    ('3,128,450,000.07', '-')
     """
     if not paise:
         return "-"
     whole, rest = divmod(int(paise), 100)
-    head, tail = str(whole)[:-3], str(whole)[-3:]
-    groups: list[str] = []
-    while head:
-        groups.insert(0, head[-2:])
-        head = head[:-2]
-    return ",".join([*groups, tail]) + f".{rest:02d}"
+    return f"{whole:,}.{rest:02d}"
