@@ -33,4 +33,4 @@ def test_a_verb_that_is_written_wrongly_says_how_it_is_written(
 def test_a_wrong_value_says_what_is_wrong_with_it(cli: Cli, lake: Lake) -> None:
     ended = cli("results", lake.file, "minute_totals", "--format", "xml")
     assert "'xml' is not one of" in ended.err
-    assert "fix: write latecomer" not in ended.err
+    assert "fix: correct it; latecomer results --help has more" in ended.err

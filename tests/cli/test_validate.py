@@ -261,7 +261,7 @@ def test_a_pipeline_file_that_is_not_utf_8_is_told(undeclared: Path, cli: Cli) -
     undeclared.write_bytes(UNDECLARED.replace("upi", "caf\u00e9").encode("latin-1"))
     said = cli("validate", undeclared)
     assert said.status == 2
-    assert "cannot be read: 'utf-8' codec can't decode byte 0xe9" in said.err
+    assert "cannot be read: byte 11 is not text in UTF-8" in said.err
 
 
 WITH_POSTGRES = """
