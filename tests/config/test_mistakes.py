@@ -158,7 +158,13 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "one function of one column",
         ),
         ("sum(paise)", "sum(net amount)", 13, "outputs.totals.aggregates.paise", "the source has event_time"),
-        ("sum(paise)", "sum(event_time)", 13, "outputs.totals.aggregates.paise", "name another column, or use"),
+        (
+            "sum(paise)",
+            "sum(event_time)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "name another column, or use",
+        ),
         (
             "sum(paise)",
             "median(tower)",
@@ -715,7 +721,10 @@ def test_a_wrong_type_is_reported_at_its_column(tmp_path: Path) -> None:
     columns = written[start:end].strip().removeprefix("schema: {").removesuffix("}").split(", ")
     block = "  schema:\n" + "".join(f"    {column}\n" for column in columns)
     (outcome,) = problems(written[:start] + block + written[end:], tmp_path)
-    assert "pipeline.yaml:11: source.schema.fare: unknown type 'integr'\n    fix: did you mean integer?" in outcome
+    assert (
+        "pipeline.yaml:11: source.schema.fare: unknown type 'integr'\n    fix: did you mean integer?"
+        in outcome
+    )
 
 
 def test_a_zone_with_a_typing_error_is_suggested(tmp_path: Path) -> None:
@@ -736,7 +745,10 @@ def test_what_is_not_closed_is_reported_with_the_line_that_opens_it(
     [
         (b"", "is empty\n    fix: start with `name:`"),
         (b"# nothing yet\n", "is empty\n    fix: start with `name:`"),
-        (b"name: \xff\n", "byte 7 is not text in UTF-8\n    fix: save it as text in UTF-8, or correct the path"),
+        (
+            b"name: \xff\n",
+            "byte 7 is not text in UTF-8\n    fix: save it as text in UTF-8, or correct the path",
+        ),
         (None, "is a folder\n    fix: name a pipeline file"),
     ],
 )
@@ -757,5 +769,7 @@ def test_a_pipeline_file_without_the_right_to_read_it_says_so(
         raise PermissionError(13, "Permission denied", "p.yaml")
 
     monkeypatch.setattr("builtins.open", denied)
-    with pytest.raises(PipelineError, match="cannot be read: Permission denied\n    fix: .*the right to read it"):
+    with pytest.raises(
+        PipelineError, match=r"cannot be read: Permission denied\n    fix: .*the right to read it"
+    ):
         load_pipeline(tmp_path / "p.yaml")

@@ -98,7 +98,9 @@ def _opened(error: yaml.MarkedYAMLError) -> str:
     opened = next((each for each in ("flow", "quoted") if each in (error.context or "")), None)
     if opened is None:
         return ""
-    return f", and whether the {'bracket' if opened == 'flow' else 'quote'} of line {around.line + 1} is closed"
+    return (
+        f", and whether the {'bracket' if opened == 'flow' else 'quote'} of line {around.line + 1} is closed"
+    )
 
 
 def whole_file(file: Path, message: str, fix: str, what: str = PIPELINE) -> PipelineError:

@@ -60,9 +60,10 @@ def _normal_plain(written: str) -> str:
     if match and int(match[2]) <= int(match[1]) <= MOST_DIGITS:
         return f"decimal({int(match[1])},{int(match[2])})"
     near = difflib.get_close_matches(text, [*sorted(_PLAIN), *_ALIASES, "decimal"], n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
     raise ValueError(
-        f"unknown type {written!r}; {f'did you mean {near[0]}? ' if near else ''}there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), array<type> and "
-        "map<string,type>"
+        f"unknown type {written!r}; {meant}there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), "
+        "array<type> and map<string,type>"
     )
 
 
