@@ -234,3 +234,8 @@ def test_servers_that_do_not_answer_are_problems(
     assert "problem  postgres sink of totals: " in said.out
     assert "problem  kafka sink of dead_letters: " in said.out
     assert "3 problems found" in said.out
+
+
+def test_a_finding_that_has_its_fix_shows_no_other() -> None:
+    found = "p.yaml:1: name: is not a usable name\n    fix: use a-z"
+    assert str(doctor_machine.Finding("pipeline", found, "correct the pipeline file")).count("fix: ") == 1

@@ -58,6 +58,7 @@ for words in json.loads(sys.argv[1]):
 
 
 def test_reading_needs_no_spark(lake: Lake) -> None:
+    (lake.file.parent / "arrivals").mkdir(exist_ok=True)
     lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
     verbs = [
         ["results", lake.file, "minute_totals", "--open"],

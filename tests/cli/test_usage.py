@@ -33,4 +33,16 @@ def test_a_verb_that_is_written_wrongly_says_how_it_is_written(
 def test_a_wrong_value_says_what_is_wrong_with_it(cli: Cli, lake: Lake) -> None:
     ended = cli("results", lake.file, "minute_totals", "--format", "xml")
     assert "'xml' is not one of" in ended.err
-    assert "fix: write latecomer" not in ended.err
+    assert "fix: correct it; latecomer results --help has more" in ended.err
+
+
+def test_a_run_that_is_stopped_while_spark_starts_says_so(
+    cli: Cli, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("latecomer.engine.running.run", interrupted)
+    ended = cli("run", lake.file)
+    assert ended.status == 130
+    assert "stopped before the first batch; the store is consistent\n" in ended.err

@@ -218,6 +218,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
 def test_every_strategy_is_told_in_words(undeclared: Path, cli: Cli, watermark: str, words: str) -> None:
     written = UNDECLARED.replace("{delay: 30s, idle_after: 2m, max_future: off}", watermark)
     undeclared.write_text(written, encoding="utf-8")
+    (undeclared.parent / "arrivals").mkdir()
     said = cli("validate", undeclared)
     assert said.status == 0
     assert said.err.startswith(f"warning: {undeclared}:6: watermark.idle_after: is not set")
@@ -261,7 +262,7 @@ def test_a_pipeline_file_that_is_not_utf_8_is_told(undeclared: Path, cli: Cli) -
     undeclared.write_bytes(UNDECLARED.replace("upi", "caf\u00e9").encode("latin-1"))
     said = cli("validate", undeclared)
     assert said.status == 2
-    assert "cannot be read: 'utf-8' codec can't decode byte 0xe9" in said.err
+    assert "cannot be read: byte 11 is not text in UTF-8" in said.err
 
 
 WITH_POSTGRES = """
@@ -282,6 +283,7 @@ outputs:
 def with_target(folder: Path, target: str) -> Path:
     file = folder / "pipeline.yaml"
     file.write_text(WITH_POSTGRES.replace("TARGET", target), encoding="utf-8")
+    (folder / "in").mkdir(exist_ok=True)
     return file
 
 
@@ -457,3 +459,28 @@ def test_a_lateness_that_changes_nothing_is_told(undeclared: Path, cli: Cli) -> 
     assert "late events go to the side output, however late they are" in outcome
     undeclared.write_text(UNDECLARED.replace("late: update", "too_late: drop"), encoding="utf-8")
     assert "changes nothing" not in cli("validate", undeclared).err
+
+
+def test_a_folder_of_the_source_that_does_not_exist_is_a_warning(undeclared: Path, cli: Cli) -> None:
+    said = cli("validate", undeclared)
+    assert said.status == 0
+    folder = undeclared.parent / "arrivals"
+    assert (
+        f"warning: source folder {folder} does not exist; create it, or correct source.files.path" in said.err
+    )
+    folder.mkdir()
+    assert "does not exist" not in cli("validate", undeclared).err
+
+
+def test_a_file_of_the_source_that_cannot_be_read_is_a_warning(
+    undeclared: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrive(undeclared.parent, at="2026-04-25T12:00:00Z", arrived="a", tower="n", merchant="a", paise=1)
+    file = undeclared.parent / "arrivals" / "1.json"
+    allowed = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, *mode, **more: str(path) != str(file) and allowed(path, *mode, **more)
+    )
+    said = cli("validate", undeclared)
+    assert said.status == 0
+    assert f"warning: source file {file} cannot be read: permission is denied; give " in said.err

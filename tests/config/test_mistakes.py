@@ -160,6 +160,13 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("sum(paise)", "sum(net amount)", 13, "outputs.totals.aggregates.paise", "the source has event_time"),
         (
             "sum(paise)",
+            "sum(event_time)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "name another column, or use",
+        ),
+        (
+            "sum(paise)",
             "median(tower)",
             13,
             "outputs.totals.aggregates.paise",
@@ -174,7 +181,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "sqlite: {path: results.db, table: my-table}",
             16,
             "outputs.totals.sinks[0].table",
-            "use letters, digits and _",
+            "use a-z, A-Z, 0-9 and _",
         ),
         (
             "sqlite: results.db",
@@ -188,7 +195,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "duckdb: {path: r, table: a b}",
             16,
             "outputs.totals.sinks[0].table",
-            "use letters",
+            "use a-z, A-Z",
         ),
         (
             "sqlite: results.db",
@@ -261,7 +268,8 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "leave it out",
         ),
         ("ledger: [paise]", "ledger: [fare]", 8, "ledger[0]", "decimal(18,2)"),
-        ("tower: string", "tower: text8", 5, "source.schema", "there are"),
+        ("tower: string", "tower: text8", 5, "source.schema.tower", "did you mean text? there are"),
+        ("fare: double", "fare: integr", 5, "source.schema.fare", "did you mean integer? there are"),
         ("time: event_time", "time: paise", 6, "event.time", "add event.unit"),
         ("id: txn", "id: [txn, towr]", 6, "event.id[1]", "did you mean tower?"),
         ("id: txn", "id: [towr]", 6, "event.id", "did you mean tower?"),
@@ -409,8 +417,8 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("by: [tower]", "by: tower", 12, "outputs.totals.by", "write a list"),
         ("store: ./lake", "store: ''", 2, "store", "write at least one character"),
         ("store: ./lake", "store: 5", 2, "store", "write text"),
-        ("name: upi", "name: u-pi", 1, "name", "use letters, digits and _ only"),
-        ("  totals:", "  to-tals:", 9, "outputs", "use letters, digits and _ only"),
+        ("name: upi", "name: u-pi", 1, "name", "use a-z, A-Z, 0-9 and _ only"),
+        ("  totals:", "  to-tals:", 9, "outputs", "use a-z, A-Z, 0-9 and _ only"),
         (
             "ledger: [paise]",
             "ledger: [paise]\nschedule: {totals: {last: 4h}}",
@@ -705,3 +713,63 @@ def test_an_option_of_javas_client_is_refused(tmp_path: Path) -> None:
     (outcome,) = problems(written, tmp_path)
     assert "source.kafka.options: java.max.poll.records is an option of Java's client" in outcome
     assert "fix: write max.poll.records if librdkafka has it, or leave it out" in outcome
+
+
+def test_a_wrong_type_is_reported_at_its_column(tmp_path: Path) -> None:
+    written = GOOD.replace("fare: double}", "fare: integr}")
+    start, end = written.index("  schema: {"), written.index("event: {")
+    columns = written[start:end].strip().removeprefix("schema: {").removesuffix("}").split(", ")
+    block = "  schema:\n" + "".join(f"    {column}\n" for column in columns)
+    (outcome,) = problems(written[:start] + block + written[end:], tmp_path)
+    assert (
+        "pipeline.yaml:11: source.schema.fare: unknown type 'integr'\n    fix: did you mean integer?"
+        in outcome
+    )
+
+
+def test_a_zone_with_a_typing_error_is_suggested(tmp_path: Path) -> None:
+    (outcome,) = problems(GOOD.replace("tumbling: 1m", "tumbling: 1m, zone: Europe/Berlinn"), tmp_path)
+    assert "fix: did you mean Europe/Berlin?" in outcome
+
+
+@pytest.mark.parametrize(("instead", "opened"), [("{tumbling: 1m", "bracket"), ('{tumbling: "1m}', "quote")])
+def test_what_is_not_closed_is_reported_with_the_line_that_opens_it(
+    tmp_path: Path, instead: str, opened: str
+) -> None:
+    (outcome,) = problems(GOOD.replace("{tumbling: 1m}", instead), tmp_path)
+    assert f"on this line, and whether the {opened} of line 11 is closed" in outcome
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty\n    fix: start with `name:`"),
+        (b"# nothing yet\n", "is empty\n    fix: start with `name:`"),
+        (
+            b"name: \xff\n",
+            "byte 7 is not text in UTF-8\n    fix: save it as text in UTF-8, or correct the path",
+        ),
+        (None, "is a folder\n    fix: name a pipeline file"),
+    ],
+)
+def test_a_file_that_is_no_pipeline_says_what_it_is(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    file = tmp_path / "p"
+    file.mkdir() if content is None else file.write_bytes(content)
+    with pytest.raises(PipelineError) as refused:
+        load_pipeline(file)
+    assert message in str(refused.value)
+
+
+def test_a_pipeline_file_without_the_right_to_read_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "p.yaml")
+
+    monkeypatch.setattr("builtins.open", denied)
+    with pytest.raises(
+        PipelineError, match=r"cannot be read: Permission denied\n    fix: .*the right to read it"
+    ):
+        load_pipeline(tmp_path / "p.yaml")

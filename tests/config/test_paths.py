@@ -137,3 +137,53 @@ def test_a_path_that_leads_nowhere_is_no_file_that_may_come_later(
     else:
         with pytest.raises(SourceError, match=missing):
             named.require_folder()
+
+
+def _without_rights(monkeypatch: pytest.MonkeyPatch, denied: Path) -> None:
+    """As a user for whom this path is closed; tests may run as one for whom no path is."""
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != denied)
+
+
+def test_a_source_that_can_be_read_has_no_hindrance(folder: Path) -> None:
+    assert [*SourcePath(str(folder)).hindrances()] == []
+
+
+def test_a_folder_that_cannot_be_listed_is_a_hindrance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder.rename(folder.parent / "in")
+    _without_rights(monkeypatch, folder)
+    said = (
+        f"source folder {folder} cannot be listed: permission is denied; give whoever runs latecomer the right to "
+        "read there"
+    )
+    assert [*SourcePath(str(folder)).hindrances()] == [said]
+    assert [*SourcePath(f"{folder}/*.json").hindrances()] == [said]
+
+
+def test_a_file_that_cannot_be_read_is_a_hindrance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder.rename(folder.parent / "in")
+    file = folder / "closed.json"
+    file.write_text("{}\n", encoding="utf-8")
+    _without_rights(monkeypatch, file)
+    (said,) = SourcePath(str(folder)).hindrances()
+    assert said.startswith(f"source file {file} cannot be read: permission is denied; give ")
+
+
+def test_a_pattern_that_may_not_be_looked_at_is_refused_by_a_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder.rename(folder.parent / "in")
+    path = SourcePath(f"{folder}/*.json")
+    is_dir = Path.is_dir
+
+    def denied(self: Path) -> bool:
+        if self == Path(path.written):
+            raise PermissionError(13, "Permission denied", str(self))
+        return is_dir(self)
+
+    monkeypatch.setattr(Path, "is_dir", denied)
+    assert path.base == str(folder)
+    with pytest.raises(
+        SourceError, match=r"cannot be listed: permission is denied; give .* the right to read"
+    ):
+        path.require_reached()
+    assert len([*path.hindrances()]) == 1

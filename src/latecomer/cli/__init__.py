@@ -128,9 +128,11 @@ _USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 def _how_to_write(error: Any) -> str:
-    """The usage of the verb that was called wrongly."""
-    if error.ctx is None or type(error) is typer.BadParameter:
+    """The usage of the verb that was called wrongly. A wrong value has its choices, or its form, in the error."""
+    if error.ctx is None:
         return ""
+    if type(error) is typer.BadParameter:
+        return f"\n    fix: correct it; {error.ctx.command_path} --help has more"
     usage = " ".join([error.ctx.command_path, *error.ctx.command.collect_usage_pieces(error.ctx)])
     usage = re.sub(r"{([A-Z]+)}", r"\1", usage)
     return f"\n    fix: write {usage}; --help has more"

@@ -140,8 +140,11 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     """Whether a source can be read."""
     from latecomer.config.columns import source_warnings
     from latecomer.config.encodings import UTF8
-    from latecomer.config.paths import list_files
+    from latecomer.config.paths import SourcePath, list_files
     from latecomer.config.registered import Registered
+
+    if view.source.files is not None:
+        SourcePath(view.source_path).require_reached()
 
     if isinstance(view.format, Registered) and view.format.registry is not None:
         yield _registry(view, view.format)

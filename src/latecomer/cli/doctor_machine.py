@@ -26,7 +26,8 @@ class Finding:
 
     def __str__(self) -> str:
         mark = "ok     " if self.fix is None else "problem"
-        fix = "" if self.fix is None else f"\n         fix: {self.fix}"
+        # An error that holds problems of a file has the fix of each.
+        fix = "" if self.fix is None or "\n    fix: " in self.found else f"\n         fix: {self.fix}"
         return f"{mark}  {self.what}: {self.found}{fix}"
 
 

@@ -126,7 +126,7 @@ def refusal(given: Mapping[str, str | None]) -> Callable[[str, str, str], WrongU
 def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None:
     """Read and print times in this zone, else in that of the output's windows, else in UTC."""
     from latecomer.model.zoned import use_zone
-    from latecomer.model.zones import is_zone
+    from latecomer.model.zones import is_zone, zone_fix
 
     if zone is None:
         from latecomer.config.load import load_pipeline
@@ -135,9 +135,7 @@ def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None
         outputs = {} if output is None else load_pipeline(file).outputs
         use_zone(zone_of(outputs[output].window) if output in outputs else "UTC")
     elif not is_zone(zone):
-        raise WrongUsage(
-            "--zone", zone, "is not a time zone", "write an IANA name such as Asia/Kolkata or UTC"
-        )
+        raise WrongUsage("--zone", zone, "is not a time zone", zone_fix(zone))
     else:
         use_zone(zone)
 

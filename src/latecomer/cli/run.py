@@ -91,6 +91,13 @@ def run(
 
     watch, stop, display = Watch(pipeline, file, form, most, serving), threading.Event(), current()
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file, "standby": standby}
+
+    def print_stop() -> None:
+        display.rest()
+        last = watch.totals.last_batch
+        when = "before the first batch" if last is None else f"after batch {last}"
+        print(f"stopped {when}; the store is consistent", file=sys.stderr)
+
     try:
         with serving or nullcontext():
             if serving is not None:
@@ -103,11 +110,14 @@ def run(
         display.rest()
         print(error, file=sys.stderr)
         return
+    except (
+        KeyboardInterrupt
+    ):  # Spark was starting or ending: during batches, the run itself handles the signal
+        print_stop()
+        raise
     display.rest()
-    last = watch.totals.last_batch
     if stop.is_set():
-        when = "before the first batch" if last is None else f"after batch {last}"
-        print(f"stopped {when}; the store is consistent", file=sys.stderr)
+        print_stop()
     if form is Format.TABLE:
         print_summary(watch.totals, report)
     print_dead_letters(watch.totals, Reader(pipeline), form, file)

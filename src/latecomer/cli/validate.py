@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
     from latecomer.config.load import check_against, check_secrets, doubts
-    from latecomer.config.paths import list_files
+    from latecomer.config.paths import SourcePath, list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.source_columns import columns_known, source_columns
     from latecomer.store.store import Store
@@ -59,7 +59,9 @@ def validate(file: File) -> None:
     for line in _described(pipeline, file_counts, columns, pinned):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
-    for warning in doubts(pipeline, file):
+    paths = [SourcePath(view.source_path) for view in pipeline.views.values() if view.source.files]
+    hindrances = [harmless(sentence) for path in paths for sentence in path.hindrances()]
+    for warning in (*doubts(pipeline, file), *hindrances):
         typer.echo(f"warning: {warning}", err=True)
 
 

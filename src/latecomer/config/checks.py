@@ -117,7 +117,7 @@ def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterato
             yield Problem(f"{field}.aggregates.{aggregate_name}", reason, aggregate_name, fix)
         states |= parts
         if not NAME.fullmatch(aggregate_name) or aggregate_name.startswith(PRIVATE):
-            fix = "use letters, digits and _ only"
+            fix = "use a-z, A-Z, 0-9 and _ only"
             yield Problem(f"{field}.aggregates.{aggregate_name}", "is not a usable name", aggregate_name, fix)
         elif aggregate_name.lower() in taken:
             yield Problem(

@@ -47,11 +47,15 @@ def check_columns(pipeline: Pipeline, source_columns: Mapping[str, str]) -> list
     problems += derived_problems(pipeline, columns)
     problems += _measures(pipeline, columns)
     for name, output in pipeline.outputs.items():
-        problems += _output_columns(f"outputs.{name}", output, {**columns, **output_types(output, seen)})
+        problems += _output_columns(
+            f"outputs.{name}", output, {**columns, **output_types(output, seen)}, pipeline.event.time
+        )
     return problems
 
 
-def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+def _output_columns(
+    place: str, output: Output, columns: Mapping[str, str], event_time: str
+) -> Iterator[Problem]:
     """Problems with the columns that an output is computed from, its derived ones included."""
     # A mistake in a derived column is reported where the column is defined.
     known = {**dict.fromkeys(output.columns, ""), **columns}
@@ -61,7 +65,7 @@ def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> I
     yield from _misread({f"{place}.where": output.where}, known)
     yield from _misread({f"{place}.trigger": sql for sql in output.trigger.whens}, known)
     yield from _aggregated_columns(place, output, known)
-    yield from _aggregate_types(place, output, columns)
+    yield from _aggregate_types(place, output, columns, event_time)
 
 
 def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
@@ -268,7 +272,9 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
             yield Problem(f"ledger.{index}", reason, column, fix)
 
 
-def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+def _aggregate_types(
+    place: str, output: Output, columns: Mapping[str, str], event_time: str
+) -> Iterator[Problem]:
     for name, aggregate in output.aggregates.items():
         kind, field = columns.get(aggregate.column or ""), f"{place}.aggregates.{name}"
         if kind is not None and types.is_nested(kind):
@@ -277,6 +283,9 @@ def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> 
         elif kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
             reason = f"{aggregate.called} needs a number, and {aggregate.column} is {kind}"
             fix = "declare the column as a number in source.schema, or use count, min or max"
+            if aggregate.column == event_time:
+                reason = f"{aggregate.called} needs a number, and {aggregate.column} is the event time"
+                fix = "name another column, or use count, min or max"
             yield Problem(field, reason, str(aggregate), fix)
         elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
             yield Problem(

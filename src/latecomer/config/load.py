@@ -46,6 +46,8 @@ def load_pipeline(path: str | Path) -> Pipeline:
 def parse_pipeline(text: str, file: Path) -> Pipeline:
     """The pipeline written in `text`; `file` names it in errors and anchors relative paths."""
     document, lines = compose(text, file)
+    if document is None:
+        raise whole_file(file, "is empty", "start with `name:`, `store:`, `source:` …")
     if not isinstance(document, dict):
         raise whole_file(
             file, "is not a mapping of keys to values", "start with `name:`, `store:`, `source:` …"

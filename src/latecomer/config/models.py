@@ -43,7 +43,7 @@ from latecomer.objects.locations import Storage, Url, reached_by, scheme_of, wit
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 INBOX = "inbox"
 """The folder of the store that receives DataFrames."""
-_NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
+_NAME_FIX = "use a-z, A-Z, 0-9 and _ only, not starting with a digit, at most 100 of them"
 
 
 def _id_columns(written: object) -> object:

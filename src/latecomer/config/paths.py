@@ -48,7 +48,10 @@ class SourcePath:
         """Whether the path means a folder. A URL without a pattern always does."""
         if self.is_url:
             return all(_literal(part) is not None for part in self._parts)
-        return Path(self.written).is_dir()
+        try:
+            return Path(self.written).is_dir()
+        except PermissionError:  # it is not known, and `require_reached` says so
+            return False
 
     @cached_property
     def base(self) -> str:
@@ -115,6 +118,34 @@ class SourcePath:
             return f"is not a pattern ({error})"
         return None
 
+    def require_reached(self) -> None:
+        """Refuse a path of which it cannot be known whether it is a folder, for want of rights."""
+        if self.is_url:
+            return
+        try:
+            Path(self.written).is_dir()
+        except PermissionError:
+            raise SourceError(_may_not("source folder", self.base, "listed")) from None
+
+    def hindrances(self) -> Iterator[str]:
+        """What keeps a run from reading the files that exist now, a sentence each."""
+        if self.is_url:
+            return
+        try:
+            self.require_reached()
+            self.require_folder()
+        except SourceError as error:
+            yield str(error)
+            return
+        if not os.access(self.base, os.R_OK | os.X_OK):
+            yield _may_not("source folder", self.base, "listed")
+            return
+        closed = [file for file in self.files() if is_text(file) and not os.access(file, os.R_OK)]
+        if len(closed) > 1:
+            yield _may_not(f"{len(closed):,} files of the source, such as", closed[0], "read")
+        elif closed:
+            yield _may_not("source file", closed[0], "read")
+
     def require_folder(self) -> None:
         """Refuse a folder that does not exist: it may be a typing error. Files in it may come later. A path without a
         pattern must exist, too: otherwise it is unknown whether it means a folder or a file. An object store has no
@@ -131,7 +162,7 @@ class SourcePath:
         if None not in literal and not self.is_folder and not Path(named).exists():
             raise SourceError(
                 f"source.files.path {self.written} does not exist; create the folder, or name files that come later "
-                f"by a pattern, such as {self.base.rstrip('/')}/*.json"
+                f"by a pattern, such as {self.base.rstrip('/')}/*{Path(named).suffix}"
             )
 
     def files(self) -> list[str]:
@@ -185,6 +216,10 @@ class SourcePath:
             re.escape(self.base.rstrip("/") + "/") + below + ("(?:[^/]+/)*[^/]+" if name is None else name),
             re.DOTALL,
         )
+
+
+def _may_not(what: str, path: str, done: str) -> str:
+    return f"{what} {path} cannot be {done}: permission is denied; give whoever runs latecomer the right to read there"
 
 
 def list_files(path: str) -> list[str]:

@@ -164,7 +164,7 @@ def _of_form(pattern: re.Pattern[str], mistake: str) -> AfterValidator:
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TableName = Annotated[
     str,
-    _of_form(_PLAIN_NAME, "is not a usable table name; use letters, digits and _, not starting with a digit"),
+    _of_form(_PLAIN_NAME, "is not a usable table name; use a-z, A-Z, 0-9 and _, not starting with a digit"),
 ]
 
 

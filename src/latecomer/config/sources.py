@@ -17,8 +17,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from latecomer.config.custom import load_own, load_strategy
+from latecomer.config.custom import MISTAKE, load_own, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
@@ -99,12 +100,23 @@ def _flat_columns(written: object) -> object:
         raise ValueError("is empty; declare at least one column, or leave schema out")
     columns: dict[str, str] = {}
     for name, kind in written.items():
-        for leaf, leaf_kind in flat_types(str(name), kind).items():
+        for leaf, leaf_kind in _leaves(str(name), kind).items():
             if columns.setdefault(leaf, leaf_kind) != leaf_kind:
                 raise ValueError(
                     f"{leaf} is declared twice, as {columns[leaf]} and as {leaf_kind}; declare it once"
                 )
     return columns
+
+
+def _leaves(name: str, kind: object) -> dict[str, str]:
+    """A declared column, or the columns of its fields; a mistake is reported at the column, not at the whole schema."""
+    try:
+        return flat_types(name, kind)
+    except ValueError as error:
+        message, _, fix = str(error).partition("; ")
+        raise PydanticCustomError(
+            MISTAKE, "{message}; {fix}", {"field": name, "message": message, "value": None, "fix": fix}
+        ) from None
 
 
 _FIELDS: dict[str, Any] = {"type": "object", "minProperties": 1}

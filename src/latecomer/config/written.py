@@ -48,9 +48,14 @@ def read_text(file: Path, what: str = PIPELINE) -> str:
         return written.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise whole_file(file, "there is no such file", "check the path", what) from None
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot be read: {error}"
-        raise whole_file(file, message, "check that it is a readable text file", what) from None
+    except IsADirectoryError:
+        raise whole_file(file, "is a folder", f"name a {what}", what) from None
+    except UnicodeDecodeError as error:
+        message = f"cannot be read: byte {error.start + 1} is not text in UTF-8"
+        raise whole_file(file, message, "save it as text in UTF-8, or correct the path", what) from None
+    except OSError as error:
+        fix = "correct the path, or give whoever runs latecomer the right to read it"
+        raise whole_file(file, f"cannot be read: {error.strerror or error}", fix, what) from None
 
 
 def compose(
@@ -71,7 +76,7 @@ def compose(
         problem = Problem(
             what,
             f"is not valid YAML: {error.problem or error.context}",
-            fix="check indentation, quotes and brackets on this line",
+            fix=f"check indentation, quotes and brackets on this line{_opened(error)}",
             file=str(file),
             line=line,
         )
@@ -83,6 +88,19 @@ def compose(
         raise whole_file(file, f"is not valid YAML: {error}", "check the file", what) from None
     finally:
         loader.dispose()
+
+
+def _opened(error: yaml.MarkedYAMLError) -> str:
+    """Where the bracket or the quote was opened that YAML was reading, if that is another line: it may lack its end."""
+    around, found = error.context_mark, error.problem_mark
+    if around is None or found is None or around.line == found.line:
+        return ""
+    opened = next((each for each in ("flow", "quoted") if each in (error.context or "")), None)
+    if opened is None:
+        return ""
+    return (
+        f", and whether the {'bracket' if opened == 'flow' else 'quote'} of line {around.line + 1} is closed"
+    )
 
 
 def whole_file(file: Path, message: str, fix: str, what: str = PIPELINE) -> PipelineError:

@@ -20,6 +20,7 @@ from latecomer.config.arguments import require_flags, require_kind, require_pipe
 from latecomer.config.load import check_against, check_secrets
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
+from latecomer.config.paths import SourcePath
 from latecomer.config.views import place_in
 from latecomer.engine.following import follow
 from latecomer.engine.ledger.report import BatchReport
@@ -150,6 +151,9 @@ def opened(
         if problems:
             raise PipelineError(problems)
         check_secrets(pipeline, file)
+        for view in pipeline.views.values():
+            if view.source.files:
+                SourcePath(view.source_path).require_reached()
         keep_private(pipeline)
         columns = _columns(pipeline, file, stopping)
         check_against(pipeline, columns, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -58,9 +59,11 @@ def _normal_plain(written: str) -> str:
     match = _DECIMAL.fullmatch(text)
     if match and int(match[2]) <= int(match[1]) <= MOST_DIGITS:
         return f"decimal({int(match[1])},{int(match[2])})"
+    near = difflib.get_close_matches(text, [*sorted(_PLAIN), *_ALIASES, "decimal"], n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
     raise ValueError(
-        f"unknown type {written!r}; there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), array<type> and "
-        "map<string,type>"
+        f"unknown type {written!r}; {meant}there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), "
+        "array<type> and map<string,type>"
     )
 
 

@@ -5,6 +5,7 @@ A wall-clock time is stored as microseconds, as if it were UTC.
 
 from __future__ import annotations
 
+import difflib
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Annotated
@@ -32,9 +33,19 @@ def is_zone(name: str) -> bool:
     return name in _zones()
 
 
+def zone_fix(name: str) -> str:
+    """The fix for a name that is no zone.
+
+    >>> zone_fix("Europe/Berlinn"), zone_fix("Mars")
+    ('did you mean Europe/Berlin?', 'write an IANA name such as Asia/Kolkata or UTC')
+    """
+    near = difflib.get_close_matches(name, sorted(_zones()), n=1, cutoff=0.8)
+    return f"did you mean {near[0]}?" if near else "write an IANA name such as Asia/Kolkata or UTC"
+
+
 def _known_zone(name: str) -> str:
     if not is_zone(name):
-        raise ValueError("not a time zone; write an IANA name such as Asia/Kolkata or UTC")
+        raise ValueError(f"not a time zone; {zone_fix(name)}")
     return name
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latecomer.errors import StoreMismatch
+from latecomer.errors.system import refusal_of
 from latecomer.model.types import normal_type
 from latecomer.store import files
 from latecomer.store.fences import rewrite
@@ -33,7 +34,10 @@ def read_pins(root: Location) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise StoreMismatch(f"store {root}: {PINS} cannot be read ({error}); restore it") from None
+        # A folder that may not be entered says nothing of what is in it: there may be no store to restore.
+        refused = refusal_of(error) if isinstance(error, OSError) else None
+        why = f"{refused.reason}; {refused.fix}" if refused else f"cannot be read ({error}); restore it"
+        raise StoreMismatch(f"store {root}: {PINS}{':' if refused else ''} {why}") from None
     if not isinstance(written, dict):
         raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
     if MOVED in written:

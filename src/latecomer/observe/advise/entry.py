@@ -13,7 +13,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import did_you_mean
 from latecomer.model.durations import DURATION_FIX, parse_duration
 from latecomer.model.lateness.advice import COMPLETENESS, Wish
-from latecomer.model.zones import is_zone
+from latecomer.model.zones import is_zone, zone_fix
 from latecomer.observe.advise.advising import advise
 from latecomer.observe.advise.history import History
 from latecomer.observe.advise.log import LogHistory
@@ -82,7 +82,7 @@ def _raw_source(path: str, options: AdviceOptions, given: Mapping[str, Any]) -> 
     if unit is not None and unit not in UNITS:
         raise refused("--unit", "is not a unit of time", unit, f"write one of {', '.join(UNITS)}")
     if not isinstance(zone, str) or not is_zone(zone):
-        raise refused("--zone", "is not a time zone", zone, "write an IANA name such as Asia/Kolkata or UTC")
+        raise refused("--zone", "is not a time zone", zone, zone_fix(str(zone)))
     lengths = {
         name: _duration(_option(name), given.get(name, usual), name != "idle_after")
         for name, usual in _DURATIONS.items()
