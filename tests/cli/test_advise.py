@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from cli.cli_kit import Cli, Lake, rows_of
 from latecomer import load_pipeline
 from latecomer.cli.advice_words import _lines
-from observe.advise.advise_kit import SECOND, rows, written
+from observe.advise.advise_kit import SECOND, Row, rows, written
 
 EVIL = "boo\x1b]0;title\x07\x9b6n\u202e[red]!"
 FILE = """# The shop, as it runs.
@@ -38,19 +39,31 @@ outputs:
 """
 
 
+WITH_IDS = FILE.replace("bigint}", "bigint, txn: string}").replace(
+    "{time: event_time,", "{time: event_time, id: txn,"
+)
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Lake:
     """A pipeline that has logged an hour of arrivals, in three batches."""
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(FILE, encoding="utf-8")
+    return logged_shop(tmp_path, FILE)
+
+
+def logged_shop(folder: Path, text: str, *later: tuple[list[str], list[Row]]) -> Lake:
+    """A shop with three batches, and with later ones of these ids and rows."""
+    file = folder / "pipeline.yaml"
+    file.write_text(text, encoding="utf-8")
     lake = Lake(file)
     store = lake.store
     store.pin()
     given = rows()
-    for batch in range(3):
-        part = given[batch * 1_000 : (batch + 1) * 1_000]
+    ids = [f"txn{nth}" for nth in range(len(given))]
+    parts = [(ids[start : start + 1_000], given[start : start + 1_000]) for start in (0, 1_000, 2_000)]
+    for batch, (names, part) in enumerate([*parts, *later]):
         logged = [
             {
+                "event_id": name,
                 "event_time": row.event_time,
                 "arrival_time": row.arrival_time,
                 "source_partition": row.shard,
@@ -60,7 +73,7 @@ def shop(tmp_path: Path) -> Lake:
                 "region": row.region,
                 "amount": row.amount,
             }
-            for row in part
+            for name, row in zip(names, part, strict=True)
         ]
         store.events.append(batch, rows_of(store.events.schema, logged))
         ticks = [
@@ -105,6 +118,32 @@ def test_the_log_and_the_files_it_was_read_from_say_the_same(shop: Lake, cli: Cl
     )
     assert len({*mine} & {*theirs}) >= 4
     assert all(mine[each] == theirs[each] for each in {*mine} & {*theirs})
+
+
+def test_an_event_that_came_again_after_its_id_was_forgotten_counts_once(cli: Cli, tmp_path: Path) -> None:
+    """A file that is sent again long after looks like events that are hours late. Ids that are used again count."""
+    first = rows()[:100]
+    hours_later = [replace(row, arrival_time=row.arrival_time + 10_000 * SECOND) for row in first]
+    names = [f"txn{nth}" for nth in range(90)] + [f"other{nth}" for nth in range(90, 100)]
+    (tmp_path / "again").mkdir()
+    lake = logged_shop(tmp_path / "again", WITH_IDS, (names, hours_later))
+    found = asked(cli, lake.file)
+    assert found["events"] == 3_010
+    note = (
+        "90 events came again after their ids were forgotten: each id is counted once here. Ids are remembered for "
+        "the longest window and its allowed_lateness; a longer allowed_lateness remembers them longer"
+    )
+    assert note in found["notes"]
+    said = cli("-q", "advise", lake.file, "--by", "region", "--html", tmp_path / "page.html")
+    assert said.status == 0, said.err
+    assert "the log of pipeline shop: 3,010 events" in said.out
+    assert f"note: {note}" in said.out
+    assert "90 events came again" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    (tmp_path / "once").mkdir()
+    alone = asked(cli, logged_shop(tmp_path / "once", WITH_IDS, (names[90:], hours_later[90:])).file)
+    for what in ("age", "behind", "partitions", "outputs", "advice"):
+        assert found[what] == alone[what], what
+    assert alone["notes"] == [each for each in found["notes"] if each != note]
 
 
 def test_it_is_told_in_words_with_a_plot(shop: Lake, cli: Cli) -> None:

@@ -175,7 +175,7 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
     said = out_of_step_in_words(late, files) or ""
     assert said.startswith(
         "warning: batch 3 has 9 events that arrived up to 1d 2h before others that had been read already "
-        "(totals: 2 late accepted). Files are read by modification time, then by path."
+        "(in the whole batch: totals: 2 late accepted). Files are read by modification time, then by path."
     )
     assert "source.files.max_files_per_batch: 1" in said
     assert "source.files.order_by" in said
@@ -186,6 +186,17 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
     assert "Let the source hand in rows in the order in which they came" in (
         out_of_step_in_words(late, None) or ""
     )
+
+
+def test_the_warning_names_events_that_were_delivered_again_where_ids_are_forgotten() -> None:
+    late = report(3, out_of_step=OutOfStep(9, MINUTE))
+    assert "delivered again" not in (out_of_step_in_words(late, None) or "")
+    said = out_of_step_in_words(late, None, ids=True) or ""
+    assert (
+        "Or they were delivered again: an id is remembered for the longest window and its allowed_lateness"
+        in said
+    )
+    assert "set a longer allowed_lateness, which remembers ids longer. Later batches" in said
 
 
 def test_what_is_still_to_be_read_is_told_with_the_time_it_takes() -> None:

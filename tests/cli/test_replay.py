@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cli.cli_kit import Cli, Lake
+from latecomer.after.replay.replaying import Replay
 from latecomer.cli import replay
+
+ZONED = """
+name: flights
+store: ./lake
+source:
+  files: {path: "arrivals/*.json"}
+  schema: {departed: timestamp}
+event: {time: departed}
+watermark: {delay: 1h}
+outputs:
+  days: {window: {calendar: day, zone: America/New_York}, aggregates: {flights: count(*)}}
+  plain: {window: {tumbling: 1d}, aggregates: {flights: count(*)}}
+"""
+
+
+class Compared(SimpleNamespace):
+    """An output that differs."""
+
+    @property
+    def equal(self) -> bool:
+        return False
+
 
 WRONG = {
     "watermark.dely=2m": ("watermark.dely: unknown key", "did you mean delay?"),
@@ -71,6 +97,59 @@ def test_without_a_complete_batch_there_is_nothing_to_replay(unrun: Lake, cli: C
     assert said.status == 1
     assert "has no complete batch yet" in said.err
     assert sorted(path.name for path in Path(unrun.store.root).iterdir()) == ["pipeline.json"]
+
+
+@pytest.mark.parametrize(
+    ("options", "begins"),
+    [
+        ((), ("2013-03-10T00:00:00-05:00", "2013-03-10T05:00:00Z")),
+        (("--zone", "Asia/Kolkata"), ("2013-03-10T10:30:00+05:30", "2013-03-10T10:30:00+05:30")),
+    ],
+)
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_windows_of_each_output_are_printed_in_its_own_zone(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cli: Cli,
+    options: tuple[str, ...],
+    begins: tuple[str, str],
+    form: str,
+) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(ZONED, encoding="utf-8")
+    starts = pa.array([datetime(2013, 3, 10, 5, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    differing = SimpleNamespace(counts={"equal": 0, "changed": 1}, rows=pa.table({"window_start": starts}))
+    parts = dict.fromkeys(("panes", "results", "late", "ledger"), differing)
+    outputs = {name: Compared(**parts) for name in ("days", "plain")}
+    replayed = SimpleNamespace(
+        exact=False, equal=False, batches=1, repeated=0, outputs=outputs, fates=pa.table({"difference": [0]})
+    )
+    monkeypatch.setattr("latecomer.after.replay.replaying.replay", lambda *_, **__: replayed)
+    said = cli("replay", file, "--set", "watermark.delay=2h", "-f", form, *options)
+    assert said.status == 0, said.err
+    if form == "json":
+        found = json.loads(said.out)["outputs"]
+        assert tuple(found[name]["panes"]["differences"][0]["window_start"] for name in found) == begins
+    else:
+        assert [begin in said.out for begin in begins] == [True, True]
+
+
+@pytest.mark.parametrize("repeated", [0, 606])
+def test_events_that_came_again_are_named_where_there_are_any(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli, repeated: int
+) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(ZONED, encoding="utf-8")
+    fates = pa.table({"difference": [0]})
+    replayed = Replay(SimpleNamespace(), False, False, 1, {}, fates, repeated)  # type: ignore[arg-type]
+    monkeypatch.setattr("latecomer.after.replay.replaying.replay", lambda *_, **__: replayed)
+    note = "606 events came again after their ids were forgotten. The log holds them as events"
+    said = cli("replay", file, "--set", "watermark.delay=2h")
+    assert (f"note: {note}" in said.out, "came again" in said.out) == (bool(repeated), bool(repeated))
+    said = cli("replay", file, "--set", "watermark.delay=2h", "-f", "json")
+    assert json.loads(said.out)["repeated"] == repeated
+    said = cli("replay", file, "--set", "watermark.delay=2h", "-f", "csv")
+    assert ("came again" in said.out, note in said.err) == (False, bool(repeated))
 
 
 def test_rows_are_counted_as_many_as_there_are() -> None:

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates in a line of progress; the summary has all."""
 
+SENT_AGAIN = (
+    "Or they were delivered again: an id is remembered for the longest window and its allowed_lateness, and an event "
+    "that comes again after that is late. Then do not send it again, or set a longer allowed_lateness, which "
+    "remembers ids longer. "
+)
+
 
 @dataclass
 class Totals:
@@ -100,16 +106,19 @@ def _counts_of(report: BatchReport, shown: Sequence[Fate]) -> Iterator[str]:
             yield f"{output}: {', '.join(counts)}"
 
 
-def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
-    """The warning for a batch that was read after events which arrived clearly later, and what to do."""
+def out_of_step_in_words(report: BatchReport, files: Files | None, ids: bool = False) -> str | None:
+    """The warning for a batch that was read after events which arrived clearly later, and what to do. With `ids` the
+    pipeline knows duplicates by their ids, and forgets ids."""
     out_of_step = report.out_of_step
     if out_of_step is None:
         return None
-    late = "; ".join(_counts_of(report, SHOWN_FATES)) or "none of them is late"
+    late = "; ".join(_counts_of(report, SHOWN_FATES))
+    late = f"in the whole batch: {late}" if late else "none of them is late"
+    again = SENT_AGAIN if ids else ""
     return (
         f"warning: batch {report.batch} has {counted(out_of_step.events, 'event')} that arrived up to "
         f"{shown_duration(out_of_step.by)} before others that had been read already"
-        f" ({late}). {_in_order(files)} set a longer watermark.delay. "
+        f" ({late}). {_in_order(files)} set a longer watermark.delay. {again}"
         "Later batches are not warned of; latecomer ledger counts them all."
     )
 
@@ -180,6 +189,7 @@ class Watch:
         self.too_many_dead = False
         """Whether more than the share `most` of some batch's rows were dead letters."""
         self._files = None if pipeline.sources else pipeline.source.files
+        self._ids = pipeline.event.id is not None
         self._file, self._most, self._serving = file, most, serving
         self._show = progress(form, self.totals)
         self._warned: set[str] = set()
@@ -191,7 +201,7 @@ class Watch:
         self._show(report)
         self.too_many_dead |= self._most is not None and is_beyond(report, self._most)
         warnings = {
-            "order": out_of_step_in_words(report, self._files),
+            "order": out_of_step_in_words(report, self._files, self._ids),
             "dead": dead_in_words(report, self._most, self._file),
         }
         for kind, warning in warnings.items():

@@ -18,9 +18,11 @@ from latecomer.cli.options import (
     choose_zone,
     hush_spark,
     load,
+    note,
     pairs_of,
 )
 from latecomer.model.counting import counted
+from latecomer.model.zoned import in_zone
 
 if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay
@@ -56,18 +58,22 @@ def replay(
     The store is only read. Exit 1 if a replay without --set differs from the store.
     """
     from latecomer.after.replay.replaying import replay as replay_pipeline
+    from latecomer.model.windows import zone_of
 
     choose_zone(zone, file, output[0] if output and len(output) == 1 else None)
     supposed = _changes(changes or [])
     pipeline = load(file)
+    zones = {name: zone or zone_of(each.window) for name, each in pipeline.outputs.items()}
     hush_spark()
     replayed = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)
     if form is Format.JSON:
-        _print_json(replayed, supposed, limit)
+        _print_json(replayed, supposed, zones, limit)
     elif form is Format.CSV:
         _print_csv(replayed, output or [], limit)
+        if replayed.repeated:
+            note(_repeated_in_words(replayed.repeated))
     else:
-        _print_text(replayed, changes or [], LARGEST if limit is None else limit)
+        _print_text(replayed, changes or [], zones, LARGEST if limit is None else limit)
     if replayed.exact and not replayed.equal:
         raise typer.Exit(1)
 
@@ -85,7 +91,8 @@ def _changes(written: Sequence[str]) -> dict[str, object]:
     return supposed
 
 
-def _print_text(replayed: Replay, changes: Sequence[str], limit: int) -> None:
+def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, str], limit: int) -> None:
+    """In words; the moments of each output in its own zone."""
     import pyarrow.compute as pc
 
     from latecomer.cli.render import print_table, show
@@ -95,6 +102,8 @@ def _print_text(replayed: Replay, changes: Sequence[str], limit: int) -> None:
     )
     for line in _lines(replayed):
         typer.echo(line)
+    if replayed.repeated:
+        typer.echo(f"note: {_repeated_in_words(replayed.repeated)}")
     changed = replayed.fates.filter(pc.not_equal(replayed.fates["difference"], 0))
     if changed.num_rows:
         typer.echo("\nwhat became of events")
@@ -104,7 +113,18 @@ def _print_text(replayed: Replay, changes: Sequence[str], limit: int) -> None:
             rows = getattr(output, _PARTS[what]).rows
             if rows.num_rows:
                 typer.echo(f"\n{name}: {what}, the largest difference first")
-                show(rows, Format.TABLE, "", limit, short_decimals=True)
+                with in_zone(zones[name]):
+                    show(rows, Format.TABLE, "", limit, short_decimals=True)
+
+
+def _repeated_in_words(count: int) -> str:
+    """The note on events that came again after their ids were forgotten."""
+    from latecomer.log.came_again import again_in_words
+
+    return (
+        f"{again_in_words(count)}. The log holds them as events, and so does the replay: those that are not too late "
+        "for it are counted twice. reconcile --against log counts each id once"
+    )
 
 
 _PARTS = {"panes": "panes", "results": "results", "late rows": "late", "ledger lines": "ledger"}
@@ -131,21 +151,25 @@ def _print_csv(replayed: Replay, outputs: Sequence[str], limit: int | None) -> N
     show(rows, Format.CSV, "", limit)
 
 
-def _print_json(replayed: Replay, changes: Mapping[str, object], limit: int | None) -> None:
+def _print_json(
+    replayed: Replay, changes: Mapping[str, object], zones: Mapping[str, str], limit: int | None
+) -> None:
+    """As one object; the moments of each output in its own zone."""
     from latecomer.cli.render import json_table, print_json
 
-    compared = {
-        name: {
-            what: {"counts": dict(each.counts), "differences": json_table(each.rows, limit)}
-            for what, each in vars(output).items()
-        }
-        for name, output in replayed.outputs.items()
-    }
+    compared: dict[str, object] = {}
+    for name, output in replayed.outputs.items():
+        with in_zone(zones[name]):
+            compared[name] = {
+                what: {"counts": dict(each.counts), "differences": json_table(each.rows, limit)}
+                for what, each in vars(output).items()
+            }
     print_json(
         {
             "exact": replayed.exact,
             "equal": replayed.equal,
             "batches": replayed.batches,
+            "repeated": replayed.repeated,
             "changes": changes,
             "outputs": compared,
             "fates": json_table(replayed.fates),

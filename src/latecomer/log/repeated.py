@@ -8,7 +8,7 @@ another event time it is another event: a forgotten id may be used again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.log.hashes import hash_ids
-from latecomer.model.array_types import Flags
+from latecomer.model.array_types import Flags, Unsigned
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Buckets, Parted, Runner
 
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 IDS_PER_BUCKET = 1_000_000
 """How many ids one task compares."""
+HASHES_AT_ONCE = 1 << 25
+"""So many hashes are in memory at a time where no tasks compare ids."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = f"{PRIVATE}first_batch"
+_CAME = f"{PRIVATE}came"
 _ROW = f"{PRIVATE}row"
 IDS = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())])
 """What has to be known about events."""
@@ -40,9 +44,14 @@ class Repeated:
     """The events of a log that came before, in batches up to `through`."""
 
     firsts: pa.Table
-    """Each id and event time that came in several batches, with the first of these batches."""
+    """Each id and event time that came in several batches, with the first of these batches and their number."""
     through: int
     """The last batch that was looked at."""
+
+    @property
+    def count(self) -> int:
+        """How many events came before."""
+        return int(pc.sum(self.firsts.column(_CAME)).as_py() - self.firsts.num_rows)
 
     def left_out_of(self, events: pa.Table) -> pa.Table:
         """The events without those that came before."""
@@ -76,6 +85,29 @@ def repeated_in(splits: Sequence[LogSplit], through: int, runner: Runner) -> Rep
     return Repeated(firsts, through) if firsts.num_rows else None
 
 
+def repeated_by_hash(read: Callable[[], Iterator[pa.Table]], rows: int, through: int) -> Repeated | None:
+    """The same in this process, without tasks and in little memory: of most events only a hash is held. `read` reads
+    the ids, of so many rows; it is called more than once."""
+    count, found = max(-(-rows // HASHES_AT_ONCE), 1), []
+    for nth in range(count):
+        hashes = [hashed[hashed % np.uint64(count) == nth] for _, hashed in _with_hashes(read, through)]
+        ordered = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
+        twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if len(twice):
+            some = [ids.filter(pa.array(np.isin(each, twice))) for ids, each in _with_hashes(read, through)]
+            found.append(_came_again(nth, some))
+    found = [firsts for firsts in found if firsts.num_rows]
+    return Repeated(pa.concat_tables(found), through) if found else None
+
+
+def _with_hashes(read: Callable[[], Iterator[pa.Table]], through: int) -> Iterator[tuple[pa.Table, Unsigned]]:
+    """The events that have ids, and for each a hash of its id and event time."""
+    for events in read():
+        ids = events.select(COLUMNS).filter(pc.field("event_id").is_valid() & (pc.field("batch") <= through))
+        times = np.asarray(flat(ids.column("event_time")).cast(pa.int64())).view(np.uint64)
+        yield ids, hash_ids(flat(ids.column("event_id"))) ^ (times * _ODD)
+
+
 def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
     """The ids of some events, by the hash of each."""
     (through, count), parts = asked, dict[int, list[pa.Table]]()
@@ -88,10 +120,12 @@ def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
 
 
 def _came_again(_bucket: int, parts: list[pa.Table]) -> pa.Table:
-    """The ids of a bucket that came in several batches, with the first of these batches."""
+    """The ids of a bucket that came in several batches, with the first of these batches and their number."""
     groups = pa.concat_tables([IDS.empty_table(), *parts]).group_by(
         ["event_id", "event_time"], use_threads=False
     )
     found = groups.aggregate([("batch", "min"), ("batch", "count")])
-    firsts = found.filter(pc.field("batch_count") > 1).select(["event_id", "event_time", "batch_min"])
-    return firsts.rename_columns(["event_id", "event_time", _FIRST])
+    firsts = found.filter(pc.field("batch_count") > 1).select(
+        ["event_id", "event_time", "batch_min", "batch_count"]
+    )
+    return firsts.rename_columns(["event_id", "event_time", _FIRST, _CAME])

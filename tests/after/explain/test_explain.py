@@ -179,6 +179,17 @@ def test_an_event_late_by_the_timeline_that_no_table_has_was_dropped(story: Stor
     assert dropped.reason == "late by 0s for its window: allowed are 0s, and too_late is drop"
 
 
+def test_an_event_that_the_log_holds_twice_is_late_and_names_the_delivery_before_it(story: Story) -> None:
+    story.logged(0, 20, None, [paid(10, 100, event_id="one"), paid(30, 40)])
+    story.logged(1, 90, 60, [paid(10, 100, event_id="one")])
+    story.panes("dropping", 1, [shown(MINUTE, 0, 140, 2)])
+    (dropped,) = asked(story, "dropping").left_out[Fate.DROPPED]
+    assert dropped.reason == (
+        "late by 0s for its window: allowed are 0s, and too_late is drop; "
+        "its id had come before: batch 0, 0.json, position 0"
+    )
+
+
 def test_what_the_predicate_excludes_is_told_apart(story: Story) -> None:
     story.logged(0, 20, None, [paid(10, 100, status="OK"), paid(11, 1, status="FAILED"), paid(12, 2)])
     story.logged(1, 95, 65, [])

@@ -19,6 +19,7 @@ from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
+from latecomer.log.came_again import came_again
 from latecomer.model.verdicts import Fate
 from source.source_kit import ledger_lines, pipeline_in, rows_of, run_once, write_json
 
@@ -89,6 +90,9 @@ def test_the_log_holds_it_twice(spark: SparkSession, delivered: Path) -> None:
     assert sorted((each["event_id"], each["batch"]) for each in logged) == [
         ("a", 0), ("a", 2), ("a", 3), ("b", 0), ("b", 2), ("far", 1), ("late", 1), ("late", 2),
     ]  # fmt: skip
+    repeated = came_again(store, store.last_complete_batch())
+    assert repeated is not None
+    assert repeated.count == 3
 
 
 def test_a_correction_counts_it_once(delivered: Path) -> None:

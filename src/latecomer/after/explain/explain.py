@@ -264,11 +264,15 @@ class _Case:
     ) -> dict[Fate, list[Judged]]:
         """The events that are in no pane, by fate. An accepted event in no pane was excluded later, by a rebuild."""
         known = {id(each) for each in in_a_pane_or_waiting}
+        logged = [each.event for each in judged]
         left_out: dict[Fate, list[Judged]] = {fate: [] for fate in LEFT_OUT}
         for each in judged:
             if id(each) not in known and each.fate is not None:
                 fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
                 reason = each.reason or reason_of(each, in_force(self._periods, each.event.batch))
+                if each.event.repeated:
+                    before = came_before(each.event, logged, partial(self._was_known, each.event))
+                    reason = f"{reason}; {before}"
                 left_out[fate].append(replace(each, reason=reason))
         left_out[Fate.DUPLICATE] = self._duplicates(judged)
         return left_out

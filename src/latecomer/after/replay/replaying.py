@@ -43,6 +43,7 @@ from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.rebuilds import complete_rebuild, logic_of
 from latecomer.engine.repairs import publish_repaired
 from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
+from latecomer.log.came_again import came_again
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.objects.locations import scheme_of, without_file_scheme
@@ -79,6 +80,9 @@ class Replay:
     outputs: Mapping[str, OutputComparison]
     fates: pa.Table
     """The ledgers' totals: output, unit, fate, stored, replayed, difference."""
+    repeated: int = 0
+    """How many events the log holds that came again after their ids were forgotten; a replay takes them as events.
+    They are counted where a setting was changed or the replay is kept."""
 
     @property
     def equal(self) -> bool:
@@ -156,7 +160,9 @@ def replay(
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
         fates = compare_fates(*sides, compared)
-        return Replay(store.pipeline, exact, one_shot, last + 1, compared, fates)
+        repeated = came_again(origin, last) if changes or to is not None else None
+        came = repeated.count if repeated is not None else 0
+        return Replay(store.pipeline, exact, one_shot, last + 1, compared, fates, came)
 
 
 @explained("computing results again")

@@ -17,6 +17,8 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.log.came_again import again_in_words, came_again
+from latecomer.log.repeated import COLUMNS
 from latecomer.model import types
 from latecomer.model.array_types import Integers
 from latecomer.model.expressions import expression
@@ -67,6 +69,7 @@ class LogHistory(History):
             self._subject(name, each) for name, each in chosen.items() if self._compute_derived(name, each)
         ]
         self.course = self._course()
+        self.repeated = came_again(self.store, self.last)
         self.total = sum(file.rows for file in self.store.events.files())
         self._note_what_is_left_out(pipeline)
 
@@ -75,6 +78,11 @@ class LogHistory(History):
         if since is not None:
             self.notes.append(
                 f"retention has removed events before {written(since)}: only later events are measured"
+            )
+        if self.repeated is not None:
+            self.notes.append(
+                f"{again_in_words(self.repeated.count)}: each id is counted once here. Ids are remembered for the "
+                "longest window and its allowed_lateness; a longer allowed_lateness remembers them longer"
             )
         if not isinstance(self.strategy, Bounded):
             self.notes.append(
@@ -171,10 +179,18 @@ class LogHistory(History):
         several = len(self.course.partitions) > 1
         wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *self._stored_for(columns)])
         stored = self.store.layout.schema
+        if self.repeated is not None:
+            wanted |= dict.fromkeys(COLUMNS)
         schema = pa.schema([(name, _READ.get(name) or stored.field(name).type) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
         for rows in self.store.events.parts(schema, AT_ONCE, pc.field("batch") <= self.last, "events"):
-            yield self._part(rows, codes if several else None, columns)
+            yield self._part(self._each_once(rows), codes if several else None, columns)
+
+    def _each_once(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows without events that came before, as in whatever reads the log again."""
+        if self.repeated is None:
+            return rows
+        return rows.filter(pa.array(~self.repeated.which(pa.Table.from_batches([rows]))))
 
     def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
         """The columns of the log that have to be read for these columns."""
