@@ -134,7 +134,9 @@ def _print_minute(console: Console, reader: Reader) -> None:
     console.print(table)
     counts = {
         name: sum(
-            row["payments"] for row in reader.results(name).to_pylist() if row["window_start"] == CLOSED_MINUTE
+            row["payments"]
+            for row in reader.results(name).to_pylist()
+            if row["window_start"] == CLOSED_MINUTE
         )
         for name in ("dashboard", "warehouse")
     }
@@ -150,7 +152,9 @@ def _late_in_words(late: int) -> str:
     from latecomer.cli.stories.diwali import BUFFERED
 
     others = f", and {late - BUFFERED:,} others" if late > BUFFERED else ""
-    return f"{late:,} payments of this minute came after it was closed: the {BUFFERED:,} from Lucknow{others}.\n"
+    return (
+        f"{late:,} payments of this minute came after it was closed: the {BUFFERED:,} from Lucknow{others}.\n"
+    )
 
 
 def _print_ledger(console: Console, reader: Reader) -> None:

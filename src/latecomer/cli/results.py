@@ -160,14 +160,12 @@ def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tup
     return None, as_of_arrival or as_of
 
 
-def _is_open(
-    reader: Reader, output: str, valid_at: datetime | None, key: Mapping[str, str | None]
-) -> bool:
+def _is_open(reader: Reader, output: str, valid_at: datetime | None, key: Mapping[str, str | None]) -> bool:
     """Whether --open would show a window: a key that never came has none."""
     notes = reader.notes
-    found = reader.results(output, include_open=True, valid_at=valid_at, key=key).num_rows > 0
+    found = reader.results(output, include_open=True, valid_at=valid_at, key=key)
     reader.notes = notes
-    return found
+    return bool(found.num_rows)
 
 
 def _nothing(
