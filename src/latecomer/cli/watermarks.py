@@ -28,8 +28,11 @@ def watermarks(
     limit: Limit = None,
     zone: Zoned = None,
 ) -> None:
-    """Show the watermark in force for each tick of arrival time, and which partition held it back. `tick` counts
-    the intervals of watermark.every since 1970; `at` is its moment. `settled` is empty except with `every: event`."""
+    """Show the watermark in force for each tick of arrival time, and which partition held it back.
+
+    `tick` counts the intervals of watermark.every since 1970; `at` is its moment. `settled` is empty except with
+    `every: event`.
+    """
     from latecomer.cli.render import show
 
     choose_zone(zone, file)
