@@ -105,6 +105,15 @@ def test_the_verb_in_every_format(lake: Lake, cli: Cli) -> None:
     assert lines[1:] == ["slow,300.0,2,180.0,420.0,2026-04-25T12:02:00Z,2026-04-25T12:08:00Z"]
 
 
+def test_a_partition_without_a_name_is_none_in_the_table_of_the_timeline(lake: Lake, cli: Cli) -> None:
+    lake.watermarks(0, [tick(1, None, None, None), tick(2, "", 1, None), tick(3, "slow", 1, 3)])
+    head, *lines = cli("watermarks", lake.file).out.splitlines()
+    held = head.split().index("held_by")
+    assert [line.split()[held] for line in lines] == ["-", "-", "slow"]
+    rows = json.loads(cli("watermarks", lake.file, "-f", "json").out)
+    assert [row["held_by"] for row in rows] == [None, "", "slow"]
+
+
 def test_a_timeline_of_the_first_version_is_read_and_written_on(lake: Lake) -> None:
     root = lake.store.watermarks.root
     names = [name for name in WATERMARKS.names if name != "unheld"]

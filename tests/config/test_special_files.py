@@ -58,7 +58,7 @@ def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_pa
     packed.write_bytes(gzip.compress(text.encode("latin-1")))
     (said,) = source_warnings(str(packed), "csv")
     assert said.startswith(
-        f"'{packed}' is not in utf-8, from byte 31 on: such rows are dead letters; if the files"
+        f"'{packed}' is not in utf-8, first at byte 31: rows with such bytes are dead letters; if the files"
     )
     for marked in (text.encode("utf-8-sig"), text.encode(), b""):
         packed.write_bytes(gzip.compress(marked))

@@ -118,6 +118,12 @@ def test_side_output_above_five_percent_for_long_fires() -> None:
     assert states(month(share=lambda ago: 0.5 if ago < 3 else 0.04))["side_output_sustained"] is State.PENDING
 
 
+def test_a_pending_alert_says_its_limit_and_when_it_fires() -> None:
+    found = judge(month(share=lambda ago: 0.5 if ago < 3 else 0.04), NOW)
+    (reason,) = (each.reason for each in found if each.alert.name == "side_output_sustained")
+    assert reason.endswith(" %, limit 5.00 %; fires if it lasts 30m")
+
+
 def test_corrections_that_drift_fire_and_one_bad_day_does_not() -> None:
     def drifting(ago: int) -> float:
         return 0.004 * (1 + (28 * 288 - ago) / (28 * 288))  # twice as many after four weeks

@@ -201,6 +201,15 @@ def test_json_and_csv(clocked: Past, cli: Cli) -> None:
     assert table.startswith("alert,output,state,severity,value,limit,reason\n")
 
 
+def test_a_table_has_figures_with_their_units(clocked: Past, cli: Cli) -> None:
+    clocked.batch(NOON, received=3_000, aside=370)
+    clocked.write()
+    lines = cli("check", clocked.lake.file).out.splitlines()
+    (line,) = (each for each in lines if each.startswith("side_output_sustained") and "12.33 %" in each)
+    assert line.split("12.33 %")[1].split() == ["5.00", "%"]
+    assert "0.1233" not in line
+
+
 def test_without_a_store_it_cannot_be_said(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(ONLY, encoding="utf-8")

@@ -107,7 +107,7 @@ def test_a_new_column_may_be_renamed_on_the_way_in(tmp_path: Path) -> None:
         {"seen": "first_arrival_time", "route": "way", "money": "paise"},
     ):
         with pytest.raises(
-            StoreMismatch, match=r"made with other columns .* restore it, or start a new store"
+            StoreMismatch, match=r"made with other columns .* restore it, or delete the store at"
         ):
             store(clashing, columns).pins()
 

@@ -16,6 +16,7 @@ def check(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> No
     from latecomer.observe import check as checking
 
     verdicts = checking.check(load(file))
-    show(checking.as_table(verdicts), form, "there is nothing to check", limit)
+    rows = checking.as_words(verdicts) if form is Format.TABLE else checking.as_table(verdicts)
+    show(rows, form, "there is nothing to check", limit)
     if checking.is_firing(verdicts):
         raise typer.Exit(EXIT_FIRING)

@@ -134,6 +134,29 @@ def _print_minute(console: Console, reader: Reader) -> None:
             rupees(sum(row["paise"] for row in aside)),
         )
     console.print(table)
+    counts = {
+        name: sum(
+            row["payments"]
+            for row in reader.results(name).to_pylist()
+            if row["window_start"] == CLOSED_MINUTE
+        )
+        for name in ("dashboard", "warehouse")
+    }
+    console.print(_late_in_words(counts["warehouse"] - counts["dashboard"]))
+
+
+def _late_in_words(late: int) -> str:
+    """How many payments of the minute came late, and how many others than those of the silent tower.
+
+    >>> _late_in_words(1_834)
+    '1,834 payments of this minute came after it was closed: the 1,824 from Lucknow, and 10 others.\\n'
+    """
+    from latecomer.cli.stories.diwali import BUFFERED
+
+    others = f", and {late - BUFFERED:,} others" if late > BUFFERED else ""
+    return (
+        f"{late:,} payments of this minute came after it was closed: the {BUFFERED:,} from Lucknow{others}.\n"
+    )
 
 
 def _print_ledger(console: Console, reader: Reader) -> None:

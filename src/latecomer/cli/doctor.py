@@ -164,7 +164,7 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     yield Finding(what, f"{counted(len(list_files(view.source_path)), 'file')} at {view.source_path}")
     encoding = view.source.files.encoding if view.source.files else UTF8
     for warning in source_warnings(view.source_path, view.format, encoding):
-        yield Finding(what, f"warning: {warning}")
+        yield Finding(what, warning, warns=True)
 
 
 def _registry(view: Pipeline, registered: Registered) -> Finding:

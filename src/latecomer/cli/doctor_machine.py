@@ -23,9 +23,11 @@ class Finding:
     what: str
     found: str
     fix: str | None = None
+    warns: bool = False
+    """Whether it is no problem, but nothing to pass over either."""
 
     def __str__(self) -> str:
-        mark = "ok     " if self.fix is None else "problem"
+        mark = "problem" if self.fix is not None else "warning" if self.warns else "ok     "
         # An error that holds problems of a file has the fix of each.
         fix = "" if self.fix is None or "\n    fix: " in self.found else f"\n         fix: {self.fix}"
         return f"{mark}  {self.what}: {self.found}{fix}"

@@ -150,8 +150,11 @@ class _Page:
             f"{head}  {values_in_words(pane.values)}{_changes(published)}{window}",
             f"bold {_STYLES[pane.timing]}",
         )
-        fired_at = moment_in_words(self.explanation.known_at(published))
-        known = "" if self.explanation.clock is Clock.PUBLISHED else f"fired at {fired_at}, "
+        # Within a batch a pane is fired before the clock of its line, which is that of the batch's end.
+        by_arrival = self.explanation.clock is not Clock.PUBLISHED
+        fired_at = self.explanation.known_at(published) if by_arrival else pane.fired_at
+        said = by_arrival or fired_at not in (None, pane.ended_at)
+        known = f"fired at {moment_in_words(fired_at)}, " if said else ""
         when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
         self._print(
             f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "

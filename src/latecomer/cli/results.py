@@ -27,6 +27,7 @@ from latecomer.cli.options import (
 from latecomer.model.words import key_in_words
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from latecomer.after.reading.reader import Reader
@@ -130,7 +131,11 @@ def results(
         )
     else:
         rows = reader.results(output, open_windows, published, valid, key_values, as_of_arrival=arrived)
-    empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], valid_text, key_values)
+    empty = ""
+    if not rows.num_rows:
+        asked = moment is None and not open_windows and (valid_text is not None or bool(key_values))
+        is_open = _is_open(reader, output, valid, key_values) if asked else None
+        empty = _nothing(is_open, moment and moment[1], valid_text, key_values)
     show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
     note(*reader.notes)
 
@@ -155,16 +160,25 @@ def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tup
     return None, as_of_arrival or as_of
 
 
+def _is_open(reader: Reader, output: str, valid_at: datetime | None, key: Mapping[str, str | None]) -> bool:
+    """Whether --open would show a window: a key that never came has none."""
+    notes = reader.notes
+    found = reader.results(output, include_open=True, valid_at=valid_at, key=key)
+    reader.notes = notes
+    return bool(found.num_rows)
+
+
 def _nothing(
-    open_windows: bool, as_of: str | None, valid_at: str | None, key: Mapping[str, str | None]
+    is_open: bool | None, as_of: str | None, valid_at: str | None, key: Mapping[str, str | None]
 ) -> str:
-    """Why no row was chosen; nothing where all rows were asked for."""
+    """Why no row was chosen; nothing where all rows were asked for. `is_open` says whether an open window would be
+    shown; None where they were asked for, or cannot be."""
     if as_of is not None or valid_at is not None or key:
         window = "no window" if valid_at is None else f"no window that holds {valid_at}"
         if key:
             window += f" for {key_in_words(key)}"
         when = "has a number" if as_of is None else f"had a number by {as_of}"
-        more = "; --open shows those still open" if as_of is None and not open_windows else ""
+        more = {True: "; --open shows those still open", False: ", and none is open", None: ""}[is_open]
         return f"{window} {when}{more}"
     return ""
 

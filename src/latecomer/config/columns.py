@@ -83,7 +83,8 @@ def _no_utf8(name: str) -> str | None:
     if (place := byte_outside_utf8(head)) is None:
         return None
     return (
-        f"{name!r} is not in utf-8, from byte {place} on: such rows are dead letters; {other_encoding(UTF8)}"
+        f"{name!r} is not in utf-8, first at byte {place}: rows with such bytes are dead letters; "
+        f"{other_encoding(UTF8)}"
     )
 
 

@@ -258,7 +258,7 @@ def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> V
     measured = measures[0]
     if measured is None:
         return Verdict(alert, output, State.UNKNOWN, None, None, "too little was recorded to say")
-    over = f"{alert.in_words(measured.value)} of at most {alert.in_words(measured.limit)}"
+    over = f"{alert.in_words(measured.value)}, limit {alert.in_words(measured.limit)}"
     if not measured.is_over:
         return Verdict(alert, output, State.OK, measured.value, measured.limit, over)
     explained = _backfill(recorded, now - alert.hold - QUARTER) if alert.spike else None
@@ -267,7 +267,7 @@ def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> V
     elif all(each is not None and each.is_over for each in measures):
         state, reason = State.FIRING, f"{alert.summary}: {over}; {alert.advice}"
     else:
-        state, reason = State.PENDING, f"{over}, for less than {shown_duration(alert.hold)} so far"
+        state, reason = State.PENDING, f"{over}; fires if it lasts {shown_duration(alert.hold)}"
     return Verdict(alert, output, state, measured.value, measured.limit, reason)
 
 

@@ -60,6 +60,16 @@ def as_table(verdicts: list[Verdict]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
+def as_words(verdicts: list[Verdict]) -> pa.Table:
+    """Verdicts as rows for people: value and limit as in the reason, with their units."""
+    rows = as_table(verdicts)
+    for name in ("value", "limit"):
+        figures = zip(verdicts, rows[name].to_pylist(), strict=True)
+        words = [None if figure is None else each.alert.in_words(figure) for each, figure in figures]
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(words, pa.string()))
+    return rows
+
+
 def is_firing(verdicts: list[Verdict]) -> bool:
     """Whether any signal is firing."""
     return any(each.state is State.FIRING for each in verdicts)

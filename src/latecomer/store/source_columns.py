@@ -20,6 +20,7 @@ from latecomer.errors import SourceError, StoreMismatch, first_line
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
 from latecomer.store import layout
 from latecomer.store.pins import read_pins
+from latecomer.store.unread import unread_cure
 
 
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
@@ -31,6 +32,21 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Column
 
     pinned = read_pins(pipeline.store_path)
     schemas = readers_of(pipeline, {} if pinned is None else pinned.get("schemas", {}))
+    try:
+        return _checked_columns(pipeline, pinned, file, schemas)
+    except StoreMismatch as error:
+        if (cure := unread_cure(pipeline.store_path, pipeline.views)) is None:
+            raise
+        raise StoreMismatch(f"{error}; or {cure}") from None
+
+
+def _checked_columns(
+    pipeline: Pipeline,
+    pinned: Mapping[str, Any] | None,
+    file: str | Path | None,
+    schemas: Mapping[str, Any],
+) -> Columns:
+    """The columns of all sources; an error where they do not fit those that are pinned."""
     if not pipeline.sources:
         known = None if pinned is None else pinned["columns"]
         return Columns(_columns_of("", pipeline, known, file, schemas), None, schemas)

@@ -50,6 +50,7 @@ from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
+from latecomer.store.unread import unread_cure
 
 CLOCKS = "clocks"
 """What a commit of the log calls the clocks by which the rows of its batch came."""
@@ -277,6 +278,8 @@ class Store:
 
     def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
         """The fix for an output that was computed with another definition."""
+        if (cure := unread_cure(self.root, self.pipeline.views)) is not None:
+            return cure
         output = self.pipeline.outputs[name]
         if kept.get("discarding", False):
             before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
@@ -323,10 +326,11 @@ class Store:
         before = with_new_renames(pinned.get("event", definition), definition, pinned)
         changed = [key for key in definition if before.get(key) != definition[key]]
         if changed:
+            new = unread_cure(self.root, self.pipeline.views) or "start a new store"
             raise StoreMismatch(
                 f"the store was made with {other_settings(changed)} "
                 f"({listed(before, changed)} in the store, {listed(definition, changed)} in the file); "
-                "restore it, or start a new store"
+                f"restore it, or {new}"
             )
         return definition
 

@@ -450,8 +450,8 @@ def test_the_text_tells_the_whole_life(played: Story) -> None:
         "totals · 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z · merchant=amul",
         "stands at paise 340, payments 3",
         "0 ON_TIME insert  paise 300, payments 2",
-        "  published by batch 1 at 2026-04-25T14:00:00Z, arrival clock 2026-04-25T12:01:35Z, under watermark "
-        "2026-04-25T12:01:00Z",
+        "  fired at 2026-04-25T12:01:30Z, published by batch 1 at 2026-04-25T14:00:00Z, arrival clock "
+        "2026-04-25T12:01:35Z, under watermark 2026-04-25T12:01:00Z",
         "  took in 2 events (paise 300)",
         "0 LATE retract  paise 300, payments 2",
         "1 LATE insert  paise 340, payments 3  (paise +40, payments +1)",

@@ -95,7 +95,13 @@ class _Check:
         intake = self._intake()
         outputs = self.store.pipeline.outputs
         for nth, name in enumerate(outputs, start=1):
-            LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
+            # One step an output: of two, the quick one is not shown, as if it had been left out.
+            LOGGER.info(
+                "judging every event again and adding up the panes: output %s, %d of %d",
+                name,
+                nth,
+                len(outputs),
+            )
             output = output_logic(self.runner, self.store, name)
             written = self.written.get(name, {})
             # An event that was delivered twice before the output joined is a duplicate for it.
@@ -111,7 +117,6 @@ class _Check:
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
             yield from self._compare(name, written, self._failed(output, written), "its dead letters")
-            LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
                 # Otherwise a batch was interrupted after its open states had replaced the earlier ones.
                 yield from self._panes_hold(output, written)
