@@ -54,12 +54,13 @@ def test(
 
         hush_spark()
         session = build_session("test")
+    names = [each.name.encode(errors="backslashreplace").decode() for each in loaded]
     outcomes = []
-    for nth, each in enumerate(loaded, start=1):
-        LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
+    for nth, (name, each) in enumerate(zip(names, loaded, strict=True), start=1):
+        LOG.info("transcript %d of %d: %s", nth, len(loaded), name)
         outcomes.append(_run(each, session))
     rows = {
-        "transcript": [each.name.encode(errors="backslashreplace").decode() for each in loaded],
+        "transcript": names,
         "result": [result for result, _, _ in outcomes],
         "seconds": [f"{seconds:.3f}" for _, _, seconds in outcomes],
         "rule": [each.rule for each in loaded],
