@@ -142,7 +142,7 @@ def test_a_port_in_use(registry: Server, tmp_path: Path, capsys: pytest.CaptureF
         (["--host", "no..host"], "no..host is not the name of a host; correct --host or --port"),
         (["--port", "70000"], "--port"),
         (["--store", "/no/such/folder/r.db"], "there is no folder /no/such/folder"),
-        (["--store", "a\0b.db"], "'a\\x00b.db' holds a NUL character; give another file"),
+        (["--store", "a\0b.db"], "'a\\x00b.db' holds a NUL character"),
         (["--tokens", "/no/such/file"], "the tokens cannot be read"),
         (["--tls-key", "key.pem"], "needs a certificate"),
         (["--tls-cert", "/no/such/cert.pem"], "cannot be used"),
