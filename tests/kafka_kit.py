@@ -44,6 +44,8 @@ from tls_kit import Authority
 
 PATIENCE = 60.0
 """How many seconds a broker may take for anything before a test fails."""
+MARKED_SECONDS = 2.0
+"""How long a broker may take to mark the records of an ended transaction."""
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # After a kill it is let in again when its last session is over. A machine may be busy for a second or two.
@@ -181,9 +183,12 @@ class Client:
 
     def consume(self, topic: str, *, committed: bool = True) -> list[Record]:
         """All records of a topic, partition by partition; without those of transactions that are not committed."""
+        if committed:
+            self._await_markers(topic)
         found: list[Record] = []
         with self._consumer("read_committed" if committed else "read_uncommitted") as consumer:
             waiting = set(self.partitions(topic))
+            assert waiting, f"there is no {topic}"
             consumer.assign([TopicPartition(topic, partition, 0) for partition in waiting])
             deadline = time.monotonic() + PATIENCE
             while waiting:
@@ -198,6 +203,20 @@ class Client:
                     else:
                         raise KafkaException(error)
         return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def _await_markers(self, topic: str) -> None:
+        """Wait until ended transactions can be read: a broker answers a commit before it marks the records. One that
+        stays open is not waited for."""
+        deadline = time.monotonic() + MARKED_SECONDS
+        with self._consumer() as committed, self._consumer("read_uncommitted") as every:
+            for partition in self.partitions(topic):
+                place = TopicPartition(topic, partition)
+                while committed.get_watermark_offsets(place, PATIENCE) != every.get_watermark_offsets(
+                    place, PATIENCE
+                ):
+                    if time.monotonic() > deadline:
+                        return
+                    time.sleep(0.02)
 
     @contextlib.contextmanager
     def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
