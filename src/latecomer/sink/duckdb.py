@@ -6,9 +6,7 @@ DuckDB lets no other process read: the sink waits until the file is free.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,14 +21,13 @@ from latecomer.sink.base import take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
 from latecomer.sink.following import Steps
 from latecomer.sink.settling import settle
+from latecomer.sink.turns import turn_at
 from latecomer.store.files import sync_folder
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-"""A lock for each file: sinks of one process use a file one after the other."""
 _GIVEN = f"{PRIVATE}given"
 """The name under which statements see an Arrow table."""
 _PAUSE_SECONDS = 0.05
@@ -93,7 +90,7 @@ class DuckdbLogic(DatabaseFileLogic):
         if "?" in str(self.path):  # when it writes beside the file, it takes the rest of the name for options
             raise self._refusal("DuckDB cannot use a path with a question mark", "give the sink another path")
         # DuckDB refuses two transactions that change one table, and connections that read while another writes.
-        with _LOCKS[str(self.path)]:
+        with turn_at(str(self.path)):
             try:
                 if mode == "rwc" and not self.path.exists():
                     self._make_file(duckdb)
