@@ -1,6 +1,7 @@
 """Stores that have grown large: `python -m bench.scale keys|log --events N --work FOLDER`.
 
-`keys`: as many keys as events, in one window of a day that stays open, a million in a batch; then small batches.
+`keys`: as many keys as events, in one window of a day that stays open, a million in a batch; then small batches; then
+an event that closes the window.
 `log`: a store whose log names as many events as asked, in files of a million rows that nothing is in and nobody reads;
 then small batches.
 """
@@ -36,6 +37,8 @@ SMALL, SMALL_ROWS = 20, 100
 """Small batches, and the events in one."""
 COLUMNS = {"event_time": "string", "key": "string", "paise": "bigint"}
 START = 1_770_000_000_000_000
+CLOSING = 2 * 24 * 3600 * 1000
+"""The number of an event that comes two days after the first: its batch closes that window for good."""
 
 
 def pipeline_of(source: Path, store: Path) -> Pipeline:
@@ -92,17 +95,27 @@ def batches(spark: SparkSession, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def keys(spark: SparkSession, asked: argparse.Namespace) -> dict[str, Any]:
-    """As many open keys as events."""
+    """As many open keys as events; at last, all of them close in one batch."""
     source = asked.work / "events"
     source.mkdir()
     pipeline = pipeline_of(source, asked.work / "store")
+    memory = Memory()
     for first in range(0, asked.events, ROWS):
         write(spark, source, first, min(ROWS, asked.events - first), asked.events)
     large = batches(spark, pipeline)
     small = _small(spark, source, pipeline, asked.events)
     partials = asked.work / "store" / "outputs" / "daily" / "partials"
     size = sum(each.stat().st_size for each in partials.rglob("*.parquet"))
-    return {"large": large, "small": small, "bytes a key": size / asked.events}
+    peak, memory = memory.stop(), Memory()
+    write(spark, source, CLOSING, 1, asked.events)
+    closing = batches(spark, pipeline)
+    return {
+        "large": large,
+        "small": small,
+        "closing": {**closing, "peak": memory.stop()},
+        "bytes a key": size / asked.events,
+        "peak": peak,
+    }
 
 
 def log(spark: SparkSession, asked: argparse.Namespace) -> dict[str, Any]:
@@ -149,7 +162,7 @@ def main() -> None:
     memory = Memory()
     found = {"keys": keys, "log": log}[asked.what](spark, asked)
     driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**found, "peak": memory.stop(), "driver": driver}))
+    print(json.dumps({"peak": memory.stop(), **found, "driver": driver}))
 
 
 if __name__ == "__main__":

@@ -228,18 +228,22 @@ def object_store(asked: argparse.Namespace) -> Found:
 
 
 def open_keys(asked: argparse.Namespace) -> Found:
-    """As many keys as events in a window that stays open, a million in a batch; then batches of a hundred."""
+    """As many keys as events in a window that stays open, a million in a batch; then batches of a hundred; then one
+    that closes the window."""
     result = measured("bench.scale", "keys", "--events", str(asked.events))
-    large, small = result["large"]["batches"], result["small"]["batches"]
+    large, small, closing = (result[name]["batches"] for name in ("large", "small", "closing"))
     made = table(
         f"{asked.events:,} open keys, like hashes",
         *("first batch warm", "last batch", "a small batch then", "on the disk", "peak memory", "its driver"),
+        *("all of them close", "peak memory then"),
     )
     made.add_row(
         *(f"{each:.2f} s" for each in (*(large[1:2] or large), large[-1], statistics.median(small[5:]))),
         f"{result['bytes a key']:.0f} bytes a key",
         mib(result["peak"]),
         mib(result["driver"]),
+        f"{max(closing):.2f} s",
+        mib(result["closing"]["peak"]),
     )
     return Found([made], figures=result)
 
