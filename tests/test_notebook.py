@@ -20,7 +20,8 @@ import pytest
 import latecomer
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
-from latecomer import LatecomerError, MachineError, Pipeline, PipelineError, Reader, Rows
+from latecomer import LatecomerError, Pipeline, PipelineError, Reader, Rows
+from latecomer.errors import MachineError
 from latecomer.store.rebuilds import Rebuild, Record
 from observe.advise.advise_kit import written as advised_files
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import latecomer
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
 from examples_kit import drawn
-from latecomer import NoStore, PipelineError, Reader
+from latecomer import PipelineError, Reader
+from latecomer.errors import NoStore
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store

@@ -13,7 +13,7 @@ import pytest
 
 from cli.cli_kit import Cli, Lake
 from dashboard.dashboard_kit import get
-from latecomer import MachineError
+from latecomer.errors import MachineError
 from latecomer.observe.dashboard.page import PAGE, POLICY
 from latecomer.observe.dashboard.parameters import LONGEST
 from latecomer.observe.dashboard.serving import TOKEN, Dashboard

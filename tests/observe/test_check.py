@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, pane, rows_of
-from latecomer import NoStore, check_alerts
+from latecomer import check_alerts
+from latecomer.errors import NoStore
 from latecomer.observe import check as checking
 from latecomer.observe.alerts import State
 from latecomer.store.layout import LEDGER

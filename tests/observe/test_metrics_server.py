@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.cli_kit import Cli
-from latecomer import MachineError
+from latecomer.errors import MachineError
 from latecomer.observe.serving import TOKEN, ServedMetrics, address_of
 from observe.observe_kit import get, samples, value, watched_shop
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer import Reader, StoreMismatch, load_pipeline, run
+from latecomer import Reader, load_pipeline, run
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
+from latecomer.errors import StoreMismatch
 from latecomer.store.migrations import FORMAT, STEPS, upgraded
 from latecomer.store.pins import read_pins
 from latecomer.store.store import open_store

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 import latecomer
 from after.dataframes.dataframes_kit import loaded, make_lake, publish, read_by, same_rows
 from cli.cli_kit import Lake, at, pane
-from latecomer import NoStore, PipelineError
+from latecomer import PipelineError
 from latecomer.after.dataframes.tables import Table
+from latecomer.errors import NoStore
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 

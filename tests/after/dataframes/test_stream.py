@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 import latecomer
 from after.dataframes.dataframes_kit import make_lake, publish, read_by, retracted, same_rows
 from cli.cli_kit import Lake, pane
-from latecomer import NotCovered, PipelineError, StoreMismatch
+from latecomer import PipelineError
 from latecomer.after.dataframes.source import LatecomerSource
 from latecomer.after.dataframes.stream import ChangeReader
 from latecomer.after.dataframes.tables import Table
+from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.store.table import Table as StoredTable
 
 Step = tuple[dict[str, Any], dict[str, Any]]
