@@ -31,6 +31,12 @@ def target(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
     return postgres.url_with_password
 
 
+@pytest.fixture
+def path(target: str, tmp_path: Path) -> Path:
+    """What stands for a schema of the test's own in Postgres. Tests of files have a path of their own."""
+    return tmp_path / "results"
+
+
 @pytest.fixture(params=["delta", "sqlite", "duckdb", "iceberg", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Each sink that upserts."""

@@ -130,9 +130,7 @@ def test_a_table_belongs_to_one_stream(tmp_path: Path) -> None:
     brought_up(first, 0)
     for written in ("{delta: d}", "{jsonl: j}", "{sqlite: {path: both.db, table: aside}}"):
         other = Fed(tmp_path, late_to=f"[{written}]")
-        with pytest.raises(
-            SinkError, match=r"other columns|belongs to the lane of dead letters of pipeline fed"
-        ):
+        with pytest.raises(SinkError, match="belongs to the lane of dead letters of pipeline fed"):
             check_sinks(other.store)
 
 
@@ -172,8 +170,13 @@ INBOX = re.findall(
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[None]:
-    panes_only = "class PanesOnly(latecomer.Sink):\n    target: str\n"
-    (tmp_path / "row_sinks.py").write_text(INBOX + "\n\n" + panes_only, encoding="utf-8")
+    panes_only = """
+class PanesOnly(latecomer.Sink):
+    target: str
+    def logic(self, pipeline, shape):
+        raise AssertionError("nothing is run here")
+"""
+    (tmp_path / "row_sinks.py").write_text(INBOX + panes_only, encoding="utf-8")
     yield
     sys.modules.pop("row_sinks", None)
 

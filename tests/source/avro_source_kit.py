@@ -1,9 +1,10 @@
-"""Payments as Avro: schemas, messages in Confluent's framing, and pipelines over them."""
+"""Payments as Avro: schemas, messages in Confluent's framing, object files, and pipelines over them."""
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
 import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -12,8 +13,12 @@ from typing import Any
 
 import fastavro
 
+from avro_data import number, text
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
+from latecomer.schemas.avro import parse_schema, reading
+from latecomer.source.decode.avro import AvroRecords
+from latecomer.source.decode.avro_messages import AvroMessages
 from source.kafka_source_kit import payments_from
 
 NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
@@ -60,3 +65,40 @@ def avro_pipeline(
     kafka = {"servers": broker.servers, "topics": [topic], **changes.pop("kafka", {})}
     source = {"kafka": kafka, "format": {"avro": dict(avro)}, **changes.pop("source", {})}
     return payments_from(folder, source, **changes)
+
+
+def pipeline_for(folder: Path, source: dict[str, Any]) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "payments",
+            "base": folder,
+            "store": str(folder / "store"),
+            "source": source,
+            "event": {"time": "at", "id": "txn"},
+            "watermark": {"delay": "1m", "max_future": None},
+            "outputs": {"minutes": {"window": {"tumbling": "1m"}, "aggregates": {"payments": "count(*)"}}},
+        }
+    )
+
+
+def decoder(folder: Path, reader: str, writers: dict[int, str]) -> AvroRecords:
+    avro = {"registry": "http://127.0.0.1:1", "schema_file": "a.avsc"}
+    kafka = {"kafka": {"servers": "127.0.0.1:1", "topics": ["t"]}, "format": {"avro": avro}}
+    made = AvroRecords(pipeline_for(folder, kafka))
+    made.reader = parse_schema(reader)
+    made.schemas.known.update({number: parse_schema(text) for number, text in writers.items()})
+    return made
+
+
+def decoded(by: AvroRecords, messages: list[bytes]) -> list[dict[str, Any]]:
+    """As a task does it."""
+    task: AvroMessages = pickle.loads(pickle.dumps(by.in_tasks()))
+    return task.decode(messages, reading(by.reader).columns).to_pylist()
+
+
+def object_file(schema: str, rows: list[bytes]) -> bytes:
+    body, sync = b"".join(rows), bytes(range(1, 17))
+    head = {"avro.schema": schema.encode(), "avro.codec": b"null"}
+    meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
+    block = number(len(rows)) + number(len(body)) + body
+    return b"Obj\x01" + meta + b"\0" + sync + block + sync

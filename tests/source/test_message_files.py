@@ -21,9 +21,8 @@ from latecomer.source.decode import messages, retrying
 from latecomer.source.decode.messages import LARGEST_MESSAGE, Message, messages_of
 from latecomer.source.fixes import Fix
 from schemas.registry.registry_kit import Server
-from source.avro_source_kit import FIRST, SECOND, THIRD, framed, payment, record
+from source.avro_source_kit import FIRST, SECOND, THIRD, decoder, framed, payment, record
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, totals
-from source.test_avro_values import decoder
 from spark_kit import running_beside
 
 SUBJECT = "payments-value"

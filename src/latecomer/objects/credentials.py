@@ -9,6 +9,7 @@ from pathlib import Path
 
 from latecomer.errors.redacting import conceal
 from latecomer.objects.locations import Storage
+from latecomer.objects.small_files import named_file, small_text
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,20 @@ def keys_in_file(options: Storage) -> Keys | None:
     if not is_named and "AWS_ACCESS_KEY_ID" in os.environ:
         return None
     written = options.credentials or os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
-    file, profile = Path(written).expanduser(), options.profile or os.environ.get("AWS_PROFILE", "default")
+    profile = options.profile or os.environ.get("AWS_PROFILE", "default")
     parser = configparser.RawConfigParser()
     try:
-        parser.read_string(file.read_text(encoding="utf-8"))
+        parser.read_string(small_text(named_file(written, Path())))
         section = parser[profile]
         return Keys(
             access_key=section["aws_access_key_id"],
             secret_key=conceal(section["aws_secret_access_key"]),
             token=section.get("aws_session_token"),
         )
-    except (OSError, UnicodeDecodeError, configparser.Error, KeyError) as error:
+    except (OSError, configparser.Error, KeyError) as error:
         if not is_named:
             return None
-        raise NoCredentials(str(file), profile, error) from None
+        raise NoCredentials(written, profile, error) from None
 
 
 class NoCredentials(OSError):

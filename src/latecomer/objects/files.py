@@ -28,7 +28,7 @@ _Answer = TypeVar("_Answer")
 
 
 @contextmanager
-def asked(location: Url) -> Iterator[tuple[Store, str]]:
+def store_of(location: Url) -> Iterator[tuple[Store, str]]:
     """The store that a location is in, and its key there. Errors become one sentence."""
     try:
         yield _store(location.scheme, location.bucket, options_of(location)), location.key
@@ -74,13 +74,13 @@ def is_file(location: Url) -> bool:
 
 @retried
 def is_folder(location: Url) -> bool:
-    with asked(location) as (store, key):
+    with store_of(location) as (store, key):
         return any(True for _ in store.list(key or None, chunk_size=1))
 
 
 @retried
 def names(folder: Url) -> list[str]:
-    with asked(folder) as (store, key):
+    with store_of(folder) as (store, key):
         listed = store.list_with_delimiter(key or None)
         paths = [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
         return sorted({_last(path) for path in paths})
@@ -88,7 +88,7 @@ def names(folder: Url) -> list[str]:
 
 @retried
 def sizes(folder: Url, ending: str) -> dict[str, int]:
-    with asked(folder) as (store, key):
+    with store_of(folder) as (store, key):
         listed = store.list_with_delimiter(key or None)["objects"]
         sizes = {_last(each["path"]): each["size"] for each in listed if each["path"].endswith(ending)}
         return dict(sorted(sizes.items()))
@@ -101,7 +101,7 @@ def files_below(folder: Url) -> list[PurePath]:
 @retried
 def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
     """The objects below a folder: the name of each in it, and its metadata."""
-    with asked(folder) as (store, key):
+    with store_of(folder) as (store, key):
         start = len(key) + 1 if key else 0
         pages = store.list(key or None, chunk_size=1000)
         return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
@@ -141,7 +141,7 @@ def written_at(location: Url) -> float:
 def _head(file: Url) -> Mapping[str, Any]:
     if not file.key:
         raise FileNotFoundError(2, "there is no such object", str(file))
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         return cast(Mapping[str, Any], store.head(key))
 
 
@@ -162,27 +162,27 @@ class Tagged(NamedTuple):
 
 @retried
 def read_bytes(file: Url) -> bytes:
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         return bytes(store.get(key).bytes())
 
 
 @retried
 def replace_bytes(file: Url, content: bytes) -> None:
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         store.put(key, content)
 
 
 @retried
 def put_buffer(file: Url, content: pa.Buffer) -> None:
     """Write a buffer into an object; a large one is sent in several parts at once."""
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         store.put(key, memoryview(content).cast("B"))
 
 
 @retried
 def read_tagged(file: Url) -> Tagged | None:
     try:
-        with asked(file) as (store, key):
+        with store_of(file) as (store, key):
             got = store.get(key)
             return Tagged(bytes(got.bytes()), _tag(got.meta))
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def put_if(file: Url, content: bytes, tag: str | None) -> str | None:
     for wait in (*_WAITS, None):
         began = time.monotonic()
         try:
-            with asked(file) as (store, key):
+            with store_of(file) as (store, key):
                 return _tag(store.put(key, content, mode=mode))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             lost = lost or time.monotonic() - began > first_wait()
@@ -247,14 +247,14 @@ def require_conditional_puts(folder: Url) -> None:
 @retried
 def remove(file: Url) -> None:
     try:
-        with asked(file) as (store, key):
+        with store_of(file) as (store, key):
             store.delete(key)
     except FileNotFoundError:
         return
 
 
 def remove_all(folder: Url) -> None:
-    with asked(folder) as (store, key):
+    with store_of(folder) as (store, key):
         if isinstance(store, HdfsStore):
             store.delete_folder(key)
             return
@@ -266,7 +266,7 @@ def remove_all(folder: Url) -> None:
 def remove_empty(folder: Url, within: Url) -> None:
     """Only HDFS has folders that are empty."""
     while folder != within:
-        with asked(folder) as (store, key):
+        with store_of(folder) as (store, key):
             if not isinstance(store, HdfsStore) or not store.delete_empty(key):
                 return
         folder = folder.parent
@@ -275,7 +275,7 @@ def remove_empty(folder: Url, within: Url) -> None:
 def remove_drafts(folder: Url, before: float) -> None:
     """Remove what a killed process had begun to write: elsewhere than in HDFS, nothing of an object is there before
     all of it is."""
-    with asked(folder) as (store, key):
+    with store_of(folder) as (store, key):
         if isinstance(store, HdfsStore):
             store.delete_drafts(key, before)
 
@@ -291,6 +291,6 @@ def copy(file: Url, to: Url) -> Url:
     if file.parts[:2] != to.parts[:2]:
         replace_bytes(to, read_bytes(file))
         return to
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         store.copy(key, to.key)
     return to

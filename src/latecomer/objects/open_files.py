@@ -17,13 +17,13 @@ from obstore.exceptions import BaseError, NotSupportedError
 from latecomer.errors import StoreError, StoreOutage
 from latecomer.objects.files import (
     Fingerprint,
-    asked,
     below,
     fingerprint,
     fingerprint_of,
     is_folder,
     retried,
     size,
+    store_of,
 )
 from latecomer.objects.hdfs import HdfsStore
 from latecomer.objects.locations import Url
@@ -47,7 +47,7 @@ def open_object(file: Url, known: Fingerprint | None = None, ahead: int = AHEAD)
     objects need no other request. A read raises `Replaced` where the object was replaced since."""
     if known is not None:
         return _Object(file, known, memoryview(b""), ahead)
-    with asked(file) as (store, key):
+    with store_of(file) as (store, key):
         try:
             got = store.get(key, options={"range": {"suffix": _END}})
         except BaseError as error:
@@ -67,7 +67,7 @@ def read_end(file: Url, count: int) -> bytes:
 @retried
 def _range(file: Url, known: Fingerprint, start: int, stop: int) -> bytes:
     try:
-        with asked(file) as (store, key):
+        with store_of(file) as (store, key):
             got = store.get(key, options={"range": (start, stop)})
             if fingerprint_of(got.meta) == known:
                 return bytes(got.bytes())
@@ -143,7 +143,7 @@ class _NewObject(io.RawIOBase):
     def __init__(self, file: Url) -> None:
         super().__init__()
         self._file = file
-        with asked(file) as (store, key):
+        with store_of(file) as (store, key):
             if isinstance(store, HdfsStore):
                 self._sent: Any = store.open_writer(key)
             else:
@@ -153,12 +153,12 @@ class _NewObject(io.RawIOBase):
         return True
 
     def write(self, content: Any) -> int:
-        with asked(self._file):
+        with store_of(self._file):
             return int(self._sent.write(memoryview(content).cast("B")))
 
     def close(self) -> None:
         if not self.closed:
-            with asked(self._file):
+            with store_of(self._file):
                 self._sent.close()
             super().close()
 
@@ -236,7 +236,7 @@ class _Files(pa.fs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(_NewObject(self._url(path)), mode="w")
 
     def _not_offered(self, *_: object) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("Arrow reads and writes files here; it changes none, and needs no folders")
 
     create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _not_offered
     delete_file = move = copy_file = open_append_stream = _not_offered

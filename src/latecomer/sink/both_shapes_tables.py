@@ -117,9 +117,7 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
         name = f"{self._name}{VIEW}"
         self._require_short(name, f"of the view: {name}", "give the table a shorter name")
         with self._transaction() as database:
-            self._require_existing(database)
-            self._progress(database, locked=True)
-            steps = self._planned(database)
+            steps = self._planned(database, locked=True)
             run, stage = partial(run_sql, database), partial(self._stage, database, stored)
             self._carry_out(steps, self._table, run, stage)
             view = f"SELECT {steps.view} FROM {self._table}"
@@ -130,15 +128,11 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
             self._keep_left_out(database, steps)
             return steps
 
-    def _require_existing(self, database: Connection) -> int:
+    def _planned(self, database: Connection, locked: bool = False) -> TableSteps:
         table = self._table_oid(database, self._name) if self._table_oid(database, PROGRESS) else None
-        if table is None or not self._is_claimed(database):
+        if table is None or not self._is_ours(database):
             raise self._no_table(f"{self._schema}.{self._name}")
-        return table
-
-    def _planned(self, database: Connection) -> TableSteps:
-        table = self._require_existing(database)
-        self._progress(database)
+        self._progress(database, locked)
         existing = self.columns_of(database, table)
         wanted = {field.name: declared(field.type) for field in self.whole_shape.schema}
         return self._needed_steps(existing, wanted)
@@ -191,9 +185,8 @@ class SqliteMigrated(MigratedInSql, SqliteLogic):
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
         existing = list(self._existing_columns(database))
-        if not existing or self._owner(database) is None:
+        if not existing or not self._is_ours(database):
             raise self._no_table(self._table)
-        self._require_owner(database)
         self._progress(database)
         return self._needed_steps(existing)
 

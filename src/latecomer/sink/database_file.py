@@ -106,30 +106,26 @@ class DatabaseFileLogic(FileSinkLogic):
 
     def _follow(self, database: Any, found: Mapping[str, str]) -> None:
         """Give a table of ours its new columns and wider types."""
-        self._require_owner(database)
-        wanted, ours = self._wanted_columns(database), self._owner(database) is not None
+        ours, wanted = self._is_ours(database), self._wanted_columns(database)
         what, fix = f"the table {self._table}", "drop or rename it, or give the sink another table"
         self._take_steps(database, found, self._steps_to(found, wanted, ours, what, fix))
 
-    def _owner(self, database: Any) -> tuple[str, str] | None:
-        select = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
-        owner: tuple[str, str] | None = one_row(database, select, self._table)
-        return owner
-
     def _claim(self, database: Any) -> None:
-        if self._owner(database) is None:
+        if not self._is_ours(database):
             database.execute(
                 f"INSERT INTO {PROGRESS} (sink_table, pipeline, output, batch) VALUES (?, ?, ?, -1)",
                 (self._table, self.pipeline, self.shape.owner),
             )
-        self._require_owner(database)
 
-    def _require_owner(self, database: Any) -> None:
-        owner = self._owner(database)
+    def _is_ours(self, database: Any) -> bool:
+        """Whether the table was claimed for this sink; one that belongs to another is refused."""
+        select = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
+        owner = one_row(database, select, self._table)
         if owner is not None and owner != (self.pipeline, self.shape.owner):
             raise self._refusal(
                 self._belongs_to(f"table {self._table}", *owner), "give the sink another table"
             )
+        return owner is not None
 
     @contextmanager
     def _transaction(self, mode: str, batch: int | None = None) -> Iterator[Any]:

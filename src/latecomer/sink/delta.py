@@ -166,18 +166,18 @@ class DeltaLogic(FileSinkLogic):
 
     def _check(self, table: DeltaTable) -> None:
         """Check the columns. A table of ours gets new columns and wider types; any other difference is refused."""
+        name = table.metadata().name or ""
+        ours = name == self._application
+        if not ours and name.startswith("latecomer:"):
+            _, pipeline, owner = name.split(":", 2)
+            raise self._refusal(
+                self._belongs_to("Delta table there", pipeline, owner), "give the sink another path"
+            )
         self._go_by([field.name for field in table.schema().fields])
         self._progress(table)  # sets what is left out
         found, wanted = _types(table.schema()), _types(Schema.from_arrow(self.shape.standing))
-        owner = table.metadata().name
-        is_other = owner is not None and owner.startswith("latecomer:") and owner != self._application
         what, fix = "the Delta table there", "move it away, or give the sink another path"
-        self._follow(table, self._steps_to(found, wanted, owner == self._application, what, fix))
-        if is_other:
-            _, pipeline, output = str(owner).split(":", 2)
-            raise self._refusal(
-                self._belongs_to("Delta table there", pipeline, output), "give the sink another path"
-            )
+        self._follow(table, self._steps_to(found, wanted, ours, what, fix))
 
     def _follow(self, table: DeltaTable, steps: Steps) -> None:
         """Give a table of ours its new columns and wider types, in one commit each."""

@@ -218,7 +218,7 @@ class KafkaLogic(BuiltInLogic):
             self._begun is not None and time.monotonic() - self._begun > self._cluster.transaction_seconds
         )
         earlier = self._cluster.last_error
-        for name in (error.name(), *(() if earlier is None else (earlier.name(),))):
+        for name in (each.name() for each in (error, earlier) if each is not None):
             if name in _FENCED:
                 if too_slow:
                     reason = "the batch took longer than the broker lets a transaction last"

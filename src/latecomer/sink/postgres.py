@@ -238,7 +238,7 @@ class PostgresLogic(BuiltInLogic):
         found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
         what = f"the table {self._schema}.{self._name}"
         fix = "drop or rename it, or give the sink another table"
-        steps = self._steps_to(found, wanted, self._is_claimed(database), what, fix)
+        steps = self._steps_to(found, wanted, self._is_ours(database), what, fix)
         not_null = run_sql(database, _NOT_NULL, table).fetchall()
         if required := [name for (name,) in not_null if name not in wanted]:
             raise self._refusal(
@@ -275,18 +275,19 @@ class PostgresLogic(BuiltInLogic):
         """The columns of a table, in order, and their types."""
         return dict(run_sql(database, _COLUMNS, table).fetchall())
 
-    def _is_claimed(self, database: Connection) -> bool:
-        select = f"SELECT 1 FROM {self._progress_named} WHERE sink_table = %s"
-        return one_row(database, select, self._name) is not None
-
     def _claim(self, database: Connection) -> None:
+        if not self._is_ours(database):
+            columns = "(sink_table, pipeline, output, batch)"
+            insert = f"INSERT INTO {self._progress_named} {columns} VALUES (%s, %s, %s, -1)"
+            run_sql(database, insert, self._name, self.pipeline, self.shape.owner)
+
+    def _is_ours(self, database: Connection) -> bool:
+        """Whether the table was claimed for this sink; one that belongs to another is refused."""
         select = f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
-        holder = one_row(database, select, self._name)
-        if holder is not None:
-            self._require_owner(*holder)
-            return
-        insert = f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) VALUES (%s, %s, %s, -1)"
-        run_sql(database, insert, self._name, self.pipeline, self.shape.owner)
+        owner = one_row(database, select, self._name)
+        if owner is not None:
+            self._require_owner(*owner)
+        return owner is not None
 
     def _require_owner(self, pipeline: str, owner: str) -> None:
         if (pipeline, owner) != (self.pipeline, self.shape.owner):

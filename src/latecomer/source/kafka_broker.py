@@ -73,18 +73,16 @@ class Broker:
 
     def _in_words(self, error: Any) -> Exception:
         """An error of Kafka: an outage, unless somebody has to correct something."""
-        from confluent_kafka import KafkaError
-
-        lasting = next((each for each in [error, *self._noted] if each.code() in _lasting()), None)
+        lasting = next((each for each in [error, *self._noted] if each.name() in _LASTING), None)
         if lasting is not None:
-            return SourceError(f"kafka source: {_shown(lasting)}; {_lasting()[lasting.code()]}")
+            return SourceError(f"kafka source: {_shown(lasting)}; {_LASTING[lasting.name()]}")
         refusal = refusal_of(self.settings(), [error, *self._noted])
         if refusal is not None and not refusal.lasting:
             return SourceOutage(f"{refusal.reason}; {refusal.fix}")
         if refusal is not None:
             return SourceError(f"kafka source: {refusal.reason}; {refusal.fix}")
         # "Connection refused" says more than "all brokers are down".
-        met = [each for each in self._noted if each.code() != KafkaError._ALL_BROKERS_DOWN]
+        met = [each for each in self._noted if each.name() != "_ALL_BROKERS_DOWN"]
         reason = _shown(met[-1] if met else error)
         return SourceOutage(f"{reason}; start the broker, or correct source.kafka.servers")
 
@@ -205,18 +203,15 @@ class Questions:
         return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
 
 
-def _lasting() -> dict[int, str]:
-    """Errors that do not pass by themselves, and their fixes."""
-    from confluent_kafka import KafkaError
-
-    login = "correct the user and password in source.kafka.options"
-    return {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED: "let this user describe and read the topic",
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let this user describe the cluster",
-        KafkaError.SASL_AUTHENTICATION_FAILED: login,
-        KafkaError._AUTHENTICATION: login,
-        KafkaError._INVALID_ARG: "correct source.kafka.options",
-    }
+_LOGIN = "correct the user and password in source.kafka.options"
+_LASTING = {
+    "TOPIC_AUTHORIZATION_FAILED": "let this user describe and read the topic",
+    "CLUSTER_AUTHORIZATION_FAILED": "let this user describe the cluster",
+    "SASL_AUTHENTICATION_FAILED": _LOGIN,
+    "_AUTHENTICATION": _LOGIN,
+    "_INVALID_ARG": "correct source.kafka.options",
+}
+"""Errors that do not pass by themselves, by librdkafka's names, and their fixes."""
 
 
 def _shown(error: Any) -> str:
