@@ -81,11 +81,10 @@ class Aggregate(Model):
     """The share of a percentile, or the most values to return."""
 
     def __str__(self) -> str:
-        column = "*" if self.column is None else self.column
-        if self.column is not None and not re.fullmatch(
-            r"[^\s,()`*]+", column
-        ):  # it could not be parsed again
-            column = in_backticks(column)
+        column = "*"
+        if self.column is not None:  # in backticks where it could not be parsed again without them
+            plain = re.fullmatch(r"[^\s,()`*]+", self.column)
+            column = self.column if plain else in_backticks(self.column)
         if self.function == "count_distinct":
             return f"count(distinct {column})"
         argument = "" if self.argument is None else f", {self.argument}"

@@ -218,7 +218,7 @@ def judged_suspects(
     return suspects.judged(np.where(accepted, own.start, start), np.where(accepted, own.end, end), fate)
 
 
-def by_policy(batch: Micros, periods: Periods) -> Iterator[tuple[Output, Micros]]:
+def by_policy(batch: Integers, periods: Periods) -> Iterator[tuple[Output, Integers]]:
     """Each policy, and the rows of the events that came under it, by the batch of each."""
     since = np.array([since for since, _ in periods[1:]], np.int64)
     nth = np.searchsorted(since, batch, side="right")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
 from latecomer.windowing.aggregates.base import alike
@@ -64,14 +64,14 @@ def _micros(rows: pa.Table, name: str) -> Micros:
     return np.asarray(flat(rows.column(name)).cast(pa.int64()).fill_null(0))
 
 
-def key_codes(parts: Sequence[Places]) -> list[Micros]:
+def key_codes(parts: Sequence[Places]) -> list[Integers]:
     """A number for each key, the same in all parts. Null is a key like any other."""
     counts = [len(part) for part in parts]
     codes = row_codes(zip(*(part.keys for part in parts), strict=True), sum(counts))
     return np.split(codes, np.cumsum(counts)[:-1])
 
 
-def row_codes(columns: Iterable[Sequence[pa.Array]], count: int) -> Micros:
+def row_codes(columns: Iterable[Sequence[pa.Array]], count: int) -> Integers:
     """A number for each of so many rows: those that are equal in all columns, nulls included, have the same. A column
     comes in parts."""
     codes, size = np.zeros(count, np.int64), 1
@@ -91,7 +91,7 @@ def row_codes(columns: Iterable[Sequence[pa.Array]], count: int) -> Micros:
 class Numbered:
     """Spans put together into sessions."""
 
-    session: Micros
+    session: Integers
     """For each span, the number of its session."""
     starts: Micros
     ends: Micros
@@ -108,7 +108,7 @@ class Numbered:
         return self.ends[self.session]
 
 
-def numbered(codes: Micros, start: Micros, end: Micros, window: Session) -> Numbered:
+def numbered(codes: Integers, start: Micros, end: Micros, window: Session) -> Numbered:
     """Number the sessions: spans of a key that meet, directly or through others, share one."""
     if not len(codes):
         return Numbered(codes, start, end)
@@ -133,12 +133,12 @@ def _meets(reached: Micros, start: Micros, window: Session) -> Flags:
     return met
 
 
-def in_order(*columns: Micros) -> Micros:
+def in_order(*columns: Integers) -> Integers:
     """The order by these columns, the first of them first. Rows that are equal in all of them come in any order.
 
     Several columns are packed into one number where they fit: one sort of 64 bits costs a third of a stable one.
     """
-    keys: list[Micros] = []
+    keys: list[Integers] = []
     room = 1
     for column in columns if len(columns[0]) else ():
         low = int(column.min())
@@ -152,18 +152,18 @@ def in_order(*columns: Micros) -> Micros:
     return np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1] or columns)
 
 
-def firsts(codes: Micros) -> Flags:
+def firsts(codes: Integers) -> Flags:
     """Whether each row is the first of its key. The rows are in order."""
     first: Flags = np.diff(codes, prepend=codes[:1] - 1) != 0
     return first
 
 
-def text_ranks(texts: pa.Array) -> Micros:
+def text_ranks(texts: pa.Array) -> Integers:
     """The place of each text in the order of all; null comes first."""
     encoded = texts.dictionary_encode()
-    rank: Micros = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    rank: Integers = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     rank[np.asarray(pc.sort_indices(encoded.dictionary))] = np.arange(len(encoded.dictionary))
-    nth: Micros = np.asarray(encoded.indices.fill_null(-1))
+    nth: Integers = np.asarray(encoded.indices.fill_null(-1))
     return rank[nth]
 
 
@@ -177,7 +177,7 @@ def _running_max(first: Flags, ends: Micros) -> Micros:
     return reached
 
 
-def covering(sessions: Places, wanted: Places) -> Micros:
+def covering(sessions: Places, wanted: Places) -> Integers:
     """Which session holds each wanted place; -1 where none does. The sessions of a key do not overlap."""
     count = len(sessions)
     if not count or not len(wanted):

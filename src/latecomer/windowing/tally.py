@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import JudgingWatermarks
 from latecomer.model.arrays import flat
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, EXACT
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.aggregates.base import as_count
@@ -24,7 +24,7 @@ _DIGITS = 6
 """How many digits amounts of the ledger have after the point."""
 _AMOUNT = pa.decimal256(76, _DIGITS)
 """No sum of amounts outgrows this."""
-_WIDE, _ZERO = Context(prec=80), Decimal("0.000000")
+_WIDE, _ZERO = Context(prec=EXACT), Decimal("0.000000")
 _LATE, _PARTLY = "late_at_source", "partly_late"
 _BATCH, _FATE = "batch", "fate"
 
@@ -40,12 +40,12 @@ def judged_parts(
     """The events of batches up to the last, a part at a time: the output under the policy of their batch, the events as
     they were logged, and judged."""
     for part in parts:
-        for under, events in by_period(part, periods, last):
+        for under, events in _by_period(part, periods, last):
             for few in in_parts(events, under.window):
                 yield under, few, judged(few, layout, under, timeline, wanted)
 
 
-def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
+def _by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
     """The events of batches up to the last, with the output under the policy of their batch."""
     batch = flat(events.column("batch"))
     untils = [*(since for since, _ in periods[1:]), last + 1]
@@ -56,7 +56,7 @@ def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[O
             yield under, found
 
 
-def in_ledger_digits(column: pa.Array) -> pa.Array:
+def _in_ledger_digits(column: pa.Array) -> pa.Array:
     """The amounts of a measure, as the ledger has them: null is 0. No measure has more digits after the point."""
     numbers = (
         column.cast(pa.int64()).cast(pa.decimal128(19, 0)) if pa.types.is_integer(column.type) else column
@@ -88,7 +88,7 @@ class Sums:
             _PARTLY: as_count(found.partly),
         }
         for name in self.units[2:]:
-            amounts[name] = pc.if_else(leads, in_ledger_digits(found.columns[name]), zero)
+            amounts[name] = pc.if_else(leads, _in_ledger_digits(found.columns[name]), zero)
         place = {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}
         numbered = {str(nth): column for nth, column in enumerate(amounts.values())}  # names may be any
         sums = pa.table({**place, **numbered}).group_by([_BATCH, _FATE], use_threads=False)

@@ -17,7 +17,7 @@ from latecomer.log.measures import amounts_of_letter
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, exact_amounts
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, exact_amounts, total
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
@@ -95,7 +95,7 @@ class _Check:
         intake = self._intake()
         outputs = self.store.pipeline.outputs
         for nth, name in enumerate(outputs, start=1):
-            # One step an output: of two, the quick one is not shown, as if it had been left out.
+            # One step for both: a second one would be over before it is shown, and seem to be left out.
             LOGGER.info(
                 "judging every event again and adding up the panes: output %s, %d of %d",
                 name,
@@ -269,7 +269,7 @@ class _Check:
         if output.windows_each == 1:  # otherwise a measure is in several panes, and in the ledger once
             columns |= {name: measure_column(name) for name in self.store.measures()}
         for unit, column in columns.items():
-            accepted = _total(
+            accepted = total(
                 amount
                 for (_, each, fate), amount in written.items()
                 if each == unit and fate in (Fate.ON_TIME.value, Fate.LATE_ACCEPTED.value)
@@ -286,7 +286,7 @@ class _Check:
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         """The sum over the standing panes and the open windows. An early pane is left out: its window is open, and
         counted there. Where panes hold only what was new (`discarding`), all are counted."""
-        total = Decimal(0)
+        held = Decimal(0)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         sign = "case when op = 'insert' then 1 else -1 end"
         # An early pane may be the last one of a window that has closed: then it stands for it.
@@ -302,8 +302,8 @@ class _Check:
         tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, f"({standing_panes})")}
         for table, (counts, rows) in tables.items():
             sums = table.query_rows(f"select sum({_exactly(table, column)} * {counts}) as s from {rows}")
-            total += sum(Decimal(row["s"] or 0) for row in sums)
-        return total
+            held += sum(Decimal(row["s"] or 0) for row in sums)
+        return held
 
     @cached_property
     def keeper(self) -> TimelineKeeper:
@@ -321,7 +321,7 @@ class _Check:
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
         for batch, unit, fate in written:
             if fate == "received":
-                accounted = _total(written[batch, unit, each] for each in FATE_COLUMNS)
+                accounted = total(written[batch, unit, each] for each in FATE_COLUMNS)
                 if accounted != written[batch, unit, fate]:
                     yield (
                         f"batch {batch}, output {name}, {unit}: received {written[batch, unit, fate]:f}, "
@@ -331,7 +331,7 @@ class _Check:
     def _as_recorded(self, name: str, written: Tally) -> Iterable[str]:
         """Check that the ledger still has the fates that were recorded when retention removed the batches."""
         for (unit, fate), amount in recorded_fates(self.store, name).items():
-            says = _total(
+            says = total(
                 written[place] for place in written if place[0] <= self.removed and place[1:] == (unit, fate)
             )
             if says != amount:
@@ -364,10 +364,6 @@ class _Check:
         measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
         amounts = table_amounts(table, columns, measures, after, self.last)
         return {(batch, unit): amount for batch, units in amounts.items() for unit, amount in units.items()}
-
-
-def _total(amounts: Iterable[Decimal]) -> Decimal:
-    return sum(amounts, Decimal(0))
 
 
 def _with_assignments(tally: Tally) -> Tally:

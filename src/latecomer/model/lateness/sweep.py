@@ -160,8 +160,9 @@ class Sweep:
             low, high = self._place(setting.delay), self._place(setting.delay + setting.lateness)
             with_number = ends[least <= low]
             step, closed = course.closing(with_number, setting.delay)
-            published = course.step_at[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
-            waits = course.step_newest[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
+            closed_by, closed_ends = step[closed], with_number[closed]
+            published = course.step_at[closed_by] - closed_ends
+            waits = course.step_newest[closed_by] - closed_ends
             closes = pane_ends + setting.delay <= course.reached
             first_numbers = int(np.count_nonzero(closes & (pane_least <= low))) * weight
             flagged = self._corrections.flags & np.uint64(1 << nth)

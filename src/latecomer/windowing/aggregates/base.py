@@ -3,6 +3,7 @@ the value."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +44,7 @@ class Groups:
         return found
 
 
-class State:
+class State(ABC):
     """One aggregate, or one number that the engine keeps for itself, as a state that can be merged.
 
     Events and stored states become *inputs*, rows of the same columns. Arrow aggregates those in `folds`; `merge` does
@@ -65,13 +66,13 @@ class State:
     in_order: ClassVar[bool] = False
     """Whether it takes ORIGIN and POSITION of events."""
 
+    @abstractmethod
     def init(self, events: Events) -> Columns:
         """The inputs that events bring."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
         """The inputs that stored states bring; `fresh` ones still count as added by this batch."""
-        raise NotImplementedError
 
     def nothing(self, rows: int) -> Columns:
         """The inputs of windows without any event."""
@@ -83,11 +84,11 @@ class State:
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
         """Merge the inputs of each group that Arrow does not fold."""
-        raise NotImplementedError
+        raise NotImplementedError(f"Arrow folds all inputs of {self.name}: needs_groups is false")
 
+    @abstractmethod
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         """The state and the value, from the merged inputs."""
-        raise NotImplementedError
 
 
 class OwnValue(State):
@@ -115,9 +116,9 @@ class Gathered(State):
         self.columns, self.held_several = {several: stored}, arrow_type(stored)
         self.kinds = {single: held, several: self.held_several}
 
+    @abstractmethod
     def of_events(self, events: Events) -> pa.Array:
         """The value that each event brings; null where it brings none."""
-        raise NotImplementedError
 
     def init(self, events: Events) -> Columns:
         return {self.single: self.of_events(events), self.several: pa.nulls(len(events), self.held_several)}

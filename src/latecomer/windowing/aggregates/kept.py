@@ -6,6 +6,7 @@ with the number of different values. An ordered state holds only as many events 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from itertools import pairwise
@@ -107,9 +108,9 @@ class Tally(Gathered):
         tally = merged[self.several]
         return {self.several: tally, self.name: self.of_tally(tally)}
 
+    @abstractmethod
     def of_tally(self, tally: pa.Array) -> pa.Array:
         """The value of sorted tallies, none of which is null."""
-        raise NotImplementedError
 
 
 class CountDistinct(Tally):

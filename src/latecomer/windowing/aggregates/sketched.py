@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,8 +38,9 @@ class Sketched(Gathered):
         return {self.several: pa.array(merged, pa.binary()), self.name: pa.array(values, self.published)}
 
     @property
+    @abstractmethod
     def published(self) -> pa.DataType:
-        raise NotImplementedError
+        """The type of the estimate."""
 
     def _values(self, single: pa.Array, groups: Groups) -> list[pa.Array]:
         """The values of each group."""
@@ -56,9 +58,9 @@ class Sketched(Gathered):
     def needed(self, every: pa.Table) -> pa.Table:
         return every
 
+    @abstractmethod
     def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
         """The sketch of values and sketches, and its estimate."""
-        raise NotImplementedError
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         return {name: merged[name] for name in (self.several, self.name)}

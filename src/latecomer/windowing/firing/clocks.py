@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.windowing.firing.batch import by_arrival
@@ -90,7 +90,7 @@ class Clocks:
 # Triggers that are looked at when a batch ends
 
 
-def early_due(output: Output, clocks: Clocks, since: Micros, start: Micros) -> Flags:
+def early_due(output: Output, clocks: Clocks, since: Integers, start: Micros) -> Flags:
     """Whether open windows fire: `since` is how many events no pane has published, `start` where each window begins."""
     rule = output.trigger.early
     if rule is None or per_firing(rule):
@@ -114,7 +114,7 @@ def interval_passed(rule: Every, output: Output, clocks: Clocks, start: Micros) 
     return (now > start) & (reached > earlier)
 
 
-def late_due(output: Output, clocks: Clocks, waiting: Micros, end: Micros) -> Flags:
+def late_due(output: Output, clocks: Clocks, waiting: Integers, end: Micros) -> Flags:
     """Whether closed windows fire: `waiting` is how many late events no pane has published, `end` where each ends."""
     rule = output.trigger.late
     if per_firing(rule):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
 from latecomer.windowing.firing.clocks import Clocks
 
@@ -40,9 +40,9 @@ class Turns:
     """Events in the order in which they came, place after place: a place is a window and key. What earlier batches
     left open is one row, the first of its place."""
 
-    place: Micros
+    place: Integers
     """Ascending, from 0, without gaps."""
-    count: Micros
+    count: Integers
     """How many events each row stands for."""
     clock: Micros
     """Where the arrival clock stood at the first of them."""
@@ -61,18 +61,18 @@ class Turns:
     """Whether windows have no beginning: intervals are those of the clock, from the first watermark on."""
 
     @cached_property
-    def bounds(self) -> Micros:
+    def bounds(self) -> Integers:
         """Where each place begins, and the last one ends."""
         return np.append(np.flatnonzero(np.diff(self.place, prepend=-1)), len(self.place))
 
     @cached_property
-    def ends(self) -> Micros:
+    def ends(self) -> Integers:
         """For each row, where its place ends."""
         return self.bounds[1:][self.place]
 
     # Where a pane that begins with a row ends
 
-    def pane_ends(self, rule: Rule) -> Micros:
+    def pane_ends(self, rule: Rule) -> Integers:
         """For each row, the end of a pane that begins with it: the row after its last one, or NEVER if it does not
         fire."""
         match rule:
@@ -93,14 +93,14 @@ class Turns:
                 return self._passed(rule.every)
         raise TypeError(f"no rule: {rule!r}")
 
-    def _within(self, ends: Micros) -> Micros:
+    def _within(self, ends: Integers) -> Integers:
         return np.where(ends <= self.ends, ends, NEVER)
 
-    def _reached(self, now: Micros, moments: Micros) -> Micros:
+    def _reached(self, now: Micros, moments: Micros) -> Integers:
         """Where the arrival clock reaches these moments."""
         return self._first(now, moments, moments <= self.until[self.place])
 
-    def _passed(self, every: int) -> Micros:
+    def _passed(self, every: int) -> Integers:
         """Where the watermark reaches the next multiple of an interval, counted from the start of the window."""
         start, steps = self.starts[self.place], self.clocks.marks
         if self.endless:
@@ -111,7 +111,7 @@ class Turns:
         risen = np.append(steps, NEVER)[nth]
         return self._first(self.mark, moments, risen < self.before[self.place])
 
-    def _first(self, clock: Micros, moments: Micros, after: Flags) -> Micros:
+    def _first(self, clock: Micros, moments: Micros, after: Flags) -> Integers:
         """For each row, the first row of its place at which a clock has reached a moment. If the clock did so only
         `after` the last row, the end of the place."""
         known = np.unique(clock)
@@ -125,7 +125,7 @@ class Turns:
 class Cuts:
     """Which pane each row belongs to."""
 
-    pane: Micros
+    pane: Integers
     """For each row, which pane of its place publishes it first, from 0."""
     fires: Flags
     """Whether that pane fires. Only the last one of a place may not."""

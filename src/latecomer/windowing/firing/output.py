@@ -23,7 +23,6 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.batch import Batch, by_arrival
 from latecomer.windowing.firing.clocks import Clocks
@@ -168,12 +167,8 @@ class OutputLogic:
 
     def folders_aside(self, batch: Batch) -> dict[str, Location]:
         """Where the side output and the dead letters of the output go, unless they are published already."""
-        tables: dict[str, Table] = {
-            SIDE_OUTPUT: self.tables.late,
-            FAILED: self.tables.dead_letters,
-        }
-        missing = {lane: table for lane, table in tables.items() if not table.holds(batch.number)}
-        return {lane: table.new_folder(batch.number) for lane, table in missing.items()}
+        tables, number = {SIDE_OUTPUT: self.tables.late, FAILED: self.tables.dead_letters}, batch.number
+        return {lane: table.new_folder(number) for lane, table in tables.items() if not table.holds(number)}
 
     def prepared(self, batch: Batch, met: Met, made: Sequence[Made], aside: Sequence[Files]) -> Prepared:
         """The results of all buckets together."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import per_firing
@@ -130,7 +130,7 @@ class Sessions:
     merged: pa.Table
     """One row a session and, for the ledger, one for each fate of events that entered no session."""
     panes: pa.Table
-    of: Micros
+    of: Integers
     """Which session each pane is of."""
 
 
@@ -228,7 +228,7 @@ def _published_apart(
     return _spanning(inputs, np.ones(rows.num_rows, bool), start[of], end[of])
 
 
-def parts_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Micros) -> Flags:
+def parts_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Integers) -> Flags:
     """With `discarding`: whether each pane of an open session holds what the session's state, `of`, no longer holds."""
     before = Places.of_panes(states.take(pa.array(of)), merger.output.by)
     return _same(published, merger, before.start, before.end)
@@ -260,7 +260,7 @@ def standing_panes(panes: pa.Table, bucket: Bucket, merger: Merger) -> pa.Table 
     return rows if rows.num_rows else None
 
 
-def _stand(panes: pa.Table, places: Places, codes: Micros, discards: bool) -> Flags:
+def _stand(panes: pa.Table, places: Places, codes: Integers, discards: bool) -> Flags:
     """Whether each pane stands: the last one of its window and key, if it was not taken back. With `discarding` panes
     add up: each one stands that was not taken back."""
     sequence = np.asarray(flat(panes.column("sequence")))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.model.array_types import Flags, Micros, Objects
+from latecomer.model.array_types import Flags, Integers, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -57,7 +57,7 @@ class _Lanes:
 
     # When
 
-    def _numbers(self, name: str) -> Micros:
+    def _numbers(self, name: str) -> Integers:
         """A column of numbers, 0 where there is none."""
         return numbers(self.sessions.merged, name)
 
@@ -159,14 +159,14 @@ class _Lanes:
             rows = replaced(rows, name, 0, published)
         return replaced(rows, UNSETTLED, 0) if fired or lane == PaneLane.WAITING else rows
 
-    def _taken_back(self, panes: pa.Table, of: Micros, which: Flags, now: bool) -> pa.Table:
+    def _taken_back(self, panes: pa.Table, of: Integers, which: Flags, now: bool) -> pa.Table:
         """Panes as rows that take them back, `now` or later, with their own windows, values, states and sequences."""
         rows, sessions = panes.filter(pa.array(which)), of[which]
         timing = pa.array(self._fires[sessions], pa.string()) if now else rows["timing"]
         return self.merger.uncounted(taken_back(rows, {"timing": timing, **self._moments(sessions)}))
 
     @cached_property
-    def _following(self) -> Micros:
+    def _following(self) -> Integers:
         """The sequence of the next pane of each session."""
         following = np.zeros(len(self._ours), np.int64)
         last = np.asarray(flat(self.sessions.panes.column("sequence")))
@@ -187,7 +187,7 @@ class _Lanes:
         """When each session closed, and by which watermark; null where it has not."""
         return self.clocks.closings(self._numbers(END), self._ours & ~self._open)
 
-    def _moments(self, rows: Micros) -> dict[str, pa.Array]:
+    def _moments(self, rows: Integers) -> dict[str, pa.Array]:
         """The batch, and the moment and watermark at which sessions fired: those of its closing, else those that its
         newest event met."""
         closes = pa.array((self._numbers(UNSETTLED) > 0) & ~self._open)

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.triggers import per_firing
@@ -105,7 +105,7 @@ def _busy(tables: Sequence[pa.Table], merger: Merger) -> list[Flags]:
     return [of_fresh & enters, *others]
 
 
-def _keys(tables: Sequence[pa.Table], by: Sequence[str]) -> list[Micros]:
+def _keys(tables: Sequence[pa.Table], by: Sequence[str]) -> list[Integers]:
     """A number for the key of each row of inputs, and of stored panes: the same in all tables."""
     inputs, *panes = tables
     return key_codes([Places.of_inputs(inputs, by), *(Places.of_panes(each, by) for each in panes)])
@@ -137,7 +137,7 @@ class _Rows:
         return pa.concat_tables([self.published, self.closed])
 
     @cached_property
-    def _of_published(self) -> Micros:
+    def _of_published(self) -> Integers:
         """The state that each published pane is of."""
         by = self.merger.output.by
         return covering(Places.of_panes(self.states, by), Places.of_panes(self.published, by))
@@ -179,7 +179,7 @@ class _Rows:
             earlier = sorted(sessions.get(code, ()), key=lambda each: each.start)
             yield earlier, groups.get(code, [])
 
-    def _of_states(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
+    def _of_states(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, Course]]:
         panes: dict[int, list[int]] = {}
         for nth, state in enumerate(self._of_published.tolist()):
             panes.setdefault(state, []).append(nth)
@@ -193,7 +193,7 @@ class _Rows:
                     course.rows = []
             yield code, course
 
-    def _of_closed(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
+    def _of_closed(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, Course]]:
         before = self.published.num_rows
         stored = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
         by_place: dict[tuple[int, int, int], Course] = {}
@@ -253,7 +253,7 @@ class _Rows:
         some = holds if self.whens else ((),) * rows.num_rows
         return list(map(Since, counts, clocks, marks, some))
 
-    def _events(self, keys: Micros) -> dict[int, list[Event]]:
+    def _events(self, keys: Integers) -> dict[int, list[Event]]:
         """What entered the sessions of each key, in order of arrival. Events without an order come first."""
         rows = self.fresh
         ordered = BATCH in rows.column_names

@@ -2,7 +2,7 @@
 
     partial states + open states + panes that late events touch → panes, late panes, retracts, open states
 
-It runs in tasks. The files that these write have names of this attempt; what they return is small.
+It runs in a task. The files that a task writes have names of this attempt; what it returns is small.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import micros_of
-from latecomer.model.array_types import Flags, Micros
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
@@ -82,7 +82,7 @@ def folded(events: pa.Table, judged: Judged, merger: Merger) -> pa.Table:
     return pa.concat_tables([some, more])
 
 
-def merged_by(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
+def merged_by(merger: Merger, inputs: pa.Table, groups: Integers) -> pa.Table:
     """Inputs merged by the number of their group, in the order of these numbers."""
     merged = merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
     order = np.argsort(np.asarray(flat(merged.column(_STEP))), kind="stable")
@@ -97,7 +97,7 @@ class Panes:
     """The events of each pane merged, place after place, in order."""
 
     rows: pa.Table
-    place: Micros
+    place: Integers
     fires: Flags
     first: Flags
     """Whether a pane is the first of its place."""
@@ -108,9 +108,9 @@ class Panes:
         return np.append(self.first[1:], True) if len(self.first) else self.first
 
     @property
-    def nth(self) -> Micros:
+    def nth(self) -> Integers:
         """Which pane of its place each is, from 0."""
-        within_place: Micros = np.arange(len(self.place)) - _begins(self.first)
+        within_place: Integers = np.arange(len(self.place)) - _begins(self.first)
         return within_place
 
 
@@ -276,11 +276,11 @@ class FiringWithin(Firing):
         place, inputs = place[order], inputs.take(pa.array(order))
         cut = rows.cut(rule, order, self._turns(place, inputs, clocks, fate))
         first = firsts(place)
-        begins = first | np.append(False, cut.pane[1:] != cut.pane[:-1])
+        begins = first | firsts(cut.pane)
         merged = merged_by(self.merger, inputs, np.cumsum(begins) - 1)
         return Panes(merged, place[begins], cut.fires[begins], first[begins])
 
-    def _turns(self, place: Micros, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
+    def _turns(self, place: Integers, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
         """What rules need to know about each place; its rows are filled in later."""
         first = firsts(place)
         starts, ends = (numbers(inputs, name)[first] for name in (START, END))
@@ -291,7 +291,7 @@ class FiringWithin(Firing):
         none = np.zeros(0, np.int64)
         return Turns(place, none, none, none, {}, starts, until, ends, clocks, self.output.window.endless)
 
-    def running(self, rows: pa.Table, place: Micros) -> pa.Table:
+    def running(self, rows: pa.Table, place: Integers) -> pa.Table:
         """Each row merged with those of its place before it. It works by halves, so that work is linear in the rows."""
         first = firsts(place)
         if first.all():
@@ -321,11 +321,11 @@ class _Rows:
         self.tables = [each for each in (states, fresh) if each is not None]
         self.stored = 0 if states is None else states.num_rows
 
-    def numbers(self, name: str, nothing: int = 0) -> Micros:
+    def numbers(self, name: str, nothing: int = 0) -> Integers:
         return np.concatenate([numbers(each, name, nothing) for each in self.tables])
 
     @property
-    def order(self) -> list[Micros]:
+    def order(self) -> list[Integers]:
         """The columns that order the rows of a place, the least important first."""
         origins = [
             flat(each.column(ORIGIN)).cast(pa.string())
@@ -337,7 +337,7 @@ class _Rows:
         came = [self.numbers(LAST_ARRIVAL), self.numbers(BATCH), self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)]
         return [*place, *came]
 
-    def cut(self, rule: Rule, order: Micros, turns: Turns) -> Cuts:
+    def cut(self, rule: Rule, order: Integers, turns: Turns) -> Cuts:
         """The panes of rows in this order."""
         whens = self.output.trigger.whens
         counted = SINCE if self.early else EVENTS
@@ -359,7 +359,7 @@ class _Rows:
         )
         return cuts(rule, since_last_pane, whole, self._over(rule, whole, order))
 
-    def _over(self, rule: Until, whole: Turns, order: Micros) -> Flags:
+    def _over(self, rule: Until, whole: Turns, order: Integers) -> Flags:
         """Whether the rule of each place had ended before the batch, by the stored state."""
         stored = order < self.stored
         places, place = np.unique(whole.place[stored], return_inverse=True)
@@ -380,13 +380,13 @@ class _Rows:
         return over
 
 
-def _sequences(merged: Panes) -> Micros:
+def _sequences(merged: Panes) -> Integers:
     """For each pane, the sequence of the last pane of its place before the batch; -1 where there was none."""
     sequence = np.asarray(pc.fill_null(flat(merged.rows.column(LAST_SEQUENCE)), -1))
     if not len(sequence):
         return sequence
-    starts = np.flatnonzero(merged.first)
-    base: Micros = np.repeat(np.maximum.reduceat(sequence, starts), np.diff(np.append(starts, len(sequence))))
+    of_places = np.maximum.reduceat(sequence, np.flatnonzero(merged.first))
+    base: Integers = of_places[np.cumsum(merged.first) - 1]
     return base
 
 
@@ -407,8 +407,8 @@ def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Tabl
     return chosen if chosen.num_rows else None
 
 
-def _begins(first: Flags) -> Micros:
+def _begins(first: Flags) -> Integers:
     """For each row, where its place begins."""
     at = np.arange(len(first))
-    begins: Micros = np.maximum.accumulate(np.where(first, at, 0))
+    begins: Integers = np.maximum.accumulate(np.where(first, at, 0))
     return begins
