@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.log.repeated import IDS, Repeated, repeated_by_hash
 from latecomer.model.counting import counted
@@ -19,10 +18,9 @@ def came_again(store: Store, through: int) -> Repeated | None:
     """The events of batches up to `through` that came before; None if there are none, or if events have no ids."""
     if store.pipeline.event.id is None or through < 0:
         return None
-    wanted = (pc.field("batch") <= through) & pc.field("event_id").is_valid()
 
     def read() -> Iterator[pa.Table]:
-        for part in store.events.parts(IDS, AT_ONCE, wanted, "ids"):
+        for part in store.events.parts(IDS, AT_ONCE, name="ids"):
             yield pa.Table.from_batches([part])
 
     return repeated_by_hash(read, store.events.rows(), through)

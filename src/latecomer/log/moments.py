@@ -131,11 +131,12 @@ def _of_fractions(column: pa.Array, unit: str) -> pa.Array:
 
 
 def _rounded(number: Decimal | float, unit: str) -> int | None:
-    times, rounding = Decimal(_MICROS.get(unit, 0)), ROUND_HALF_UP
     if unit == "ns":
         times, rounding = Decimal("0.001"), ROUND_FLOOR
-    elif isinstance(number, float):  # multiplied as a double, as Spark does
-        number, times = number * _MICROS[unit], Decimal(1)
+    else:
+        times, rounding = Decimal(_MICROS[unit]), ROUND_HALF_UP
+        if isinstance(number, float):  # multiplied as a double, as Spark does
+            number, times = number * _MICROS[unit], Decimal(1)
     exact = Decimal(repr(number)) if isinstance(number, float) else number
     if not exact.is_finite():
         return None

@@ -67,11 +67,16 @@ class Repeated:
         if not self.firsts.num_rows or not events.num_rows:
             return came_before
         rows = events.select(COLUMNS).append_column(_ROW, pa.array(np.arange(events.num_rows)))
-        rows = rows.filter(pc.field("event_id").is_valid() & (pc.field("batch") <= self.through))
+        rows = rows.filter(_has_id(self.through))
         joined = rows.join(self.firsts, ["event_id", "event_time"], join_type="inner", use_threads=False)
         again = joined.filter(pc.field("batch") > pc.field(_FIRST))
         came_before[again.column(_ROW).to_numpy()] = True
         return came_before
+
+
+def _has_id(through: int) -> pc.Expression:
+    """Which events have an id, and are of a batch up to `through`."""
+    return pc.field("event_id").is_valid() & (pc.field("batch") <= through)
 
 
 def repeated_in(splits: Sequence[LogSplit], through: int, runner: Runner) -> Repeated | None:
@@ -103,7 +108,7 @@ def repeated_by_hash(read: Callable[[], Iterator[pa.Table]], rows: int, through:
 def _with_hashes(read: Callable[[], Iterator[pa.Table]], through: int) -> Iterator[tuple[pa.Table, Unsigned]]:
     """The events that have ids, and for each a hash of its id and event time."""
     for events in read():
-        ids = events.select(COLUMNS).filter(pc.field("event_id").is_valid() & (pc.field("batch") <= through))
+        ids = events.select(COLUMNS).filter(_has_id(through))
         times = np.asarray(flat(ids.column("event_time")).cast(pa.int64())).view(np.uint64)
         yield ids, hash_ids(flat(ids.column("event_id"))) ^ (times * _ODD)
 
@@ -112,7 +117,7 @@ def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
     """The ids of some events, by the hash of each."""
     (through, count), parts = asked, dict[int, list[pa.Table]]()
     for events in split.tables(COLUMNS):
-        ids = events.filter(pc.field("event_id").is_valid() & (pc.field("batch") <= through))
+        ids = events.filter(_has_id(through))
         bucket = hash_ids(flat(ids.column("event_id"))) % np.uint64(count)
         for nth in np.unique(bucket).tolist():
             parts.setdefault(nth, []).append(ids.filter(pa.array(bucket == nth)))

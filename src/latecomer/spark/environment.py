@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import latecomer
+from latecomer.config.places import why_no_path
 from latecomer.errors import MachineError
 
-OUT = "latecomer-environment.tar.gz"
 ALIAS = "environment"
 """The folder into which executors unpack it."""
 PYTHON = f"./{ALIAS}/bin/python"
@@ -63,10 +63,9 @@ class Packed:
 def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packed:
     """Write the archive; `more` are the names of users' packages, as pip knows them."""
     packages = needed([start, *more])
-    try:
-        out = out.expanduser().absolute()
-    except RuntimeError:
-        raise MachineError(f"{out} cannot be written: there is no such user; name another file") from None
+    if (wrong := why_no_path(str(out))) is not None:
+        raise MachineError(f"{out} cannot be written: {wrong[0]}; {wrong[1]}")
+    out = out.expanduser().absolute()
     if out.is_dir():
         raise MachineError(f"{out} cannot be written: it is a folder; name a file in it")
     draft = out.with_name(f".{out.name}")

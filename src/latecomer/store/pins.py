@@ -36,8 +36,8 @@ def read_pins(root: Location) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError) as error:
         # A folder that may not be entered says nothing of what is in it: there may be no store to restore.
         refused = refusal_of(error) if isinstance(error, OSError) else None
-        why = f"{refused.reason}; {refused.fix}" if refused else f"cannot be read ({error}); restore it"
-        raise StoreMismatch(f"store {root}: {PINS}{':' if refused else ''} {why}") from None
+        why = f": {refused}" if refused else f" cannot be read ({error}); restore it"
+        raise StoreMismatch(f"store {root}: {PINS}{why}") from None
     if not isinstance(written, dict):
         raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
     if MOVED in written:

@@ -20,7 +20,7 @@ from latecomer.errors import SourceError, StoreMismatch, first_line
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
 from latecomer.store import layout
 from latecomer.store.pins import read_pins
-from latecomer.store.unread import unread_cure
+from latecomer.store.unread import fix_if_unread
 
 
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
@@ -35,9 +35,9 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Column
     try:
         return _checked_columns(pipeline, pinned, file, schemas)
     except StoreMismatch as error:
-        if (cure := unread_cure(pipeline.store_path, pipeline.views)) is None:
+        if (fix := fix_if_unread(pipeline.store_path)) is None:
             raise
-        raise StoreMismatch(f"{error}; or {cure}") from None
+        raise StoreMismatch(f"{error}; or {fix}") from None
 
 
 def _checked_columns(

@@ -50,7 +50,7 @@ from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
-from latecomer.store.unread import unread_cure
+from latecomer.store.unread import fix_if_unread
 
 CLOCKS = "clocks"
 """What a commit of the log calls the clocks by which the rows of its batch came."""
@@ -278,8 +278,8 @@ class Store:
 
     def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
         """The fix for an output that was computed with another definition."""
-        if (cure := unread_cure(self.root, self.pipeline.views)) is not None:
-            return cure
+        if (fix := fix_if_unread(self.root)) is not None:
+            return fix
         output = self.pipeline.outputs[name]
         if kept.get("discarding", False):
             before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
@@ -326,7 +326,7 @@ class Store:
         before = with_new_renames(pinned.get("event", definition), definition, pinned)
         changed = [key for key in definition if before.get(key) != definition[key]]
         if changed:
-            new = unread_cure(self.root, self.pipeline.views) or "start a new store"
+            new = fix_if_unread(self.root) or "start a new store"
             raise StoreMismatch(
                 f"the store was made with {other_settings(changed)} "
                 f"({listed(before, changed)} in the store, {listed(definition, changed)} in the file); "

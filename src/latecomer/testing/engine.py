@@ -186,7 +186,7 @@ class _Played:
         ]
         outcome = Outcome(self.shape.pipeline, self.shape.times, self.rows, steps, self._fates(steps))
         outcome.read = {
-            name: [_number(row, output) for row in self.reader.results(name).to_pylist()]
+            name: [_result(row, output) for row in self.reader.results(name).to_pylist()]
             for name, output in self.pipeline.outputs.items()
         }
         return outcome
@@ -194,7 +194,7 @@ class _Played:
     def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
         panes = []
         for row in self.reader.panes(name).to_pylist():
-            place, values = _number(row, output)
+            place, values = _result(row, output)
             timing, op = Timing(row["timing"]), Op(row["op"])
             pane = Pane(*place, values, row["sequence"], timing, op, bool(row["is_last"]))
             panes.append((row["batch"], pane))
@@ -277,7 +277,7 @@ def _window(row: dict[str, Any]) -> Window:
     return Window(to_micros(row["window_start"]), to_micros(row["window_end"]))
 
 
-def _number(row: dict[str, Any], output: Output) -> tuple[Place, Mapping[str, Any]]:
+def _result(row: dict[str, Any], output: Output) -> tuple[Place, Mapping[str, Any]]:
     """The window and key of a row, and its numbers."""
     key = tuple(row[column] for column in output.by)
     return (*_window(row), key), {aggregate: row[aggregate] for aggregate in output.aggregates}

@@ -36,7 +36,7 @@ from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import DAY, Times
 
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 WHAT = "transcript"
 FRAGMENT = ("profile", "event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
@@ -370,8 +370,8 @@ class _Reader:
             return None
 
     def _of_type(
-        self, kind: type[Kind], location: Location, written: Any, message: str, fix: str, value: Any = None
-    ) -> Kind:
+        self, kind: type[_Kind], location: Location, written: Any, message: str, fix: str, value: Any = None
+    ) -> _Kind:
         """What is written; an empty value and a problem if it is not of this type."""
         if isinstance(written, kind):
             return written
