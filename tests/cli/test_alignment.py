@@ -6,9 +6,11 @@ import json
 from datetime import timedelta
 
 import pyarrow as pa
+import typer
 
 from cli.cli_kit import MINUTE, NOON, Cli, Lake
 from latecomer.after.reading.reader import Reader
+from latecomer.cli import app
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.store.layout import WATERMARKS
@@ -112,6 +114,28 @@ def test_a_partition_without_a_name_is_none_in_the_table_of_the_timeline(lake: L
     assert [line.split()[held] for line in lines] == ["-", "-", "slow"]
     rows = json.loads(cli("watermarks", lake.file, "-f", "json").out)
     assert [row["held_by"] for row in rows] == [None, "", "slow"]
+
+
+def test_a_limit_keeps_the_newest_ticks_in_order_of_time(lake: Lake, cli: Cli) -> None:
+    fill(lake)
+    head, *lines, last = cli("watermarks", lake.file, "--limit", "3").out.splitlines()
+    ticks = head.split().index("tick")
+    assert [line.split()[ticks] for line in lines] == ["6", "8", "9"]
+    assert last == "the newest 3 of 7 rows; --limit all shows every one"
+    said = cli("watermarks", lake.file, "-n", "2", "-f", "json")
+    assert [row["tick"] for row in json.loads(said.out)] == [8, 9]
+    assert "note: the newest 2 of 7 rows" in said.err
+    options = typer.main.get_command(app).commands["watermarks"].params  # type: ignore[attr-defined]
+    (limit,) = (each for each in options if each.name == "limit")
+    assert "the newest N ticks in order of time" in limit.help
+
+
+def test_a_table_that_nobody_limited_ends_with_the_newest_tick(lake: Lake, cli: Cli) -> None:
+    lake.watermarks(0, [tick(number, None, number, None) for number in range(150)])
+    head, *lines, _ = cli("watermarks", lake.file).out.splitlines()
+    ticks = head.split().index("tick")
+    assert [line.split()[ticks] for line in lines] == [str(number) for number in range(50, 150)]
+    assert len(cli("watermarks", lake.file, "-n", "all").out.splitlines()) == 1 + 150
 
 
 def test_a_timeline_of_the_first_version_is_read_and_written_on(lake: Lake) -> None:

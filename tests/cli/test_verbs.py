@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,18 @@ def test_status_names_a_source_that_is_away(filled: Lake, cli: Cli) -> None:
     assert words in cli("status", filled.file).err
     keep_away(filled.store.root, frozenset())
     assert words not in cli("status", filled.file).err
+
+
+def test_the_ledger_shows_an_amount_with_the_digits_of_its_column(lake: Lake, cli: Cli) -> None:
+    lake.file.write_text(lake.file.read_text().replace("ledger: [paise]", "ledger: [paise, fee]"))
+    received = {"events": "12", "paise": "70", "fee": "1234.50"}
+    rows = [{"output": "minute_totals", "unit": unit, "received": Decimal(n)} for unit, n in received.items()]
+    lake.ledger(0, [{**row, "on_time": row["received"]} for row in rows])
+    for form in ([], ["--by-batch"]):
+        head, *lines = (line.split() for line in cli("ledger", lake.file, *form).out.splitlines())
+        shown = [dict(zip(head, line, strict=True)) for line in lines]
+        assert {row["unit"]: row["received"] for row in shown} == received
+        assert {row["unit"]: row["dropped"] for row in shown} == {"events": "0", "paise": "0", "fee": "0.00"}
 
 
 def test_the_ledger_names_offsets_that_were_lost(filled: Lake, cli: Cli) -> None:

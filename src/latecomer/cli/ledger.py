@@ -9,6 +9,7 @@ import typer
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load, note
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.sources import partition_of
 from latecomer.model.zoned import written
 
@@ -32,6 +33,7 @@ def ledger(
     """Show what was received and what became of it, per output and unit."""
     from latecomer.after.reading.reader import Reader
     from latecomer.cli.render import show
+    from latecomer.model.types import scale_of
     from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import home_of, open_store
@@ -41,14 +43,18 @@ def ledger(
     if check:
         _check(reader)
         return
+    store = open_store(reader.pipeline)
+    # A sum has the digits of its column; what is counted is whole.
+    scales = {column: scale_of(kind) for column, kind in store.columns.items()} | {EVENTS: 0, ASSIGNMENTS: 0}
     if removals:
-        removed = removal_totals(open_store(reader.pipeline))
-        show(removed, form, "retention has removed nothing", limit, short_decimals=True)
+        removed = removal_totals(store)
+        show(removed, form, "retention has removed nothing", limit, short_decimals=True, scales=scales)
         return
     rows = reader.ledger() if by_batch else reader.ledger_totals()
-    show(rows, form, "the ledger is empty: nothing has been received", limit, short_decimals=True)
-    for row in removal_totals(open_store(reader.pipeline)).to_pylist():
-        if row["unit"] == "events":
+    empty = "the ledger is empty: nothing has been received"
+    show(rows, form, empty, limit, short_decimals=True, scales=scales)
+    for row in removal_totals(store).to_pylist():
+        if row["unit"] == EVENTS:
             note(_removed(row))
     if skipped := reader.tombstones():
         were = "was" if skipped == 1 else "were"
@@ -84,7 +90,7 @@ def _check(reader: Reader) -> None:
         raise typer.Exit(1)
     outputs = {row["output"] for row in totals}
     units = {row["unit"] for row in totals}
-    received = max((int(row["received"]) for row in totals if row["unit"] == "events"), default=0)
+    received = max((int(row["received"]) for row in totals if row["unit"] == EVENTS), default=0)
     typer.echo(
         f"the ledger balances: {counted(reader.batches(), 'batch')}, "
         f"{counted(len(outputs), 'output')}, {counted(len(units), 'unit')}, "

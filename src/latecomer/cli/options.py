@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -80,16 +80,18 @@ def limit_of(text: str, option: str = "--limit", of_what: str = "rows") -> int:
     return int(written)
 
 
-Limit = Annotated[
-    int | None,
-    typer.Option(
+def limit_option(which: str) -> Any:
+    """The option --limit of a verb that prints these rows."""
+    return typer.Option(
         "--limit",
         "-n",
         parser=lambda text: limit_of(text),
         metavar="N|all",
-        help="Print the first N rows, or all. By default, a table has 100, JSON and CSV have all.",
-    ),
-]
+        help=f"Print {which}, or all. By default, a table has 100, JSON and CSV have all.",
+    )
+
+
+Limit = Annotated[int | None, limit_option("the first N rows")]
 
 
 def moment_of(option: str, text: str) -> datetime:

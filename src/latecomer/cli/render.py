@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
@@ -33,15 +34,18 @@ def show(
     limit: int | None = ALL,
     short_decimals: bool = False,
     out: TextIO | None = None,
+    scales: Mapping[str, int] | None = None,
+    newest: bool = False,
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
     Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
-    all. With `short_decimals` a table leaves out the zeros at the end of each decimal, for columns of mixed units.
+    all. A limit keeps the first rows, or with `newest` the last ones. `short_decimals` and `scales` are those of
+    `print_table`.
     """
     out = out or sys.stdout
     most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
-    shown = rows.slice(0, most)
+    shown = rows.slice(max(rows.num_rows - most, 0) if newest else 0, most)
     if form is Format.JSON:
         _print_json(shown, out)
     elif form is Format.CSV:
@@ -49,13 +53,13 @@ def show(
     elif not rows.num_rows:
         print(empty, file=out)
     else:
-        print_table(shown, short_decimals, out)
+        print_table(shown, short_decimals, out, scales)
     if shown.num_rows < rows.num_rows:
-        first = f"the first {shown.num_rows:,} of {rows.num_rows:,} rows"
+        some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
         if form is Format.TABLE:
-            print(f"{first}; --limit all shows every one", file=out)
+            print(f"{some}; --limit all shows every one", file=out)
         else:
-            note(first)
+            note(some)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -90,15 +94,19 @@ def _print_csv(rows: pa.Table, out: TextIO) -> None:
 # Tables
 
 
-def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
+def _table_values(column: pa.ChunkedArray, digits: Sequence[int] | None) -> list[str]:
+    """The cells of a column. `digits` is how many digits each decimal has at least; None: as many as its type."""
     kind = column.type
     values: list[Any]
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
     elif pa.types.is_duration(kind):
         values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
-    elif pa.types.is_decimal(kind) and short_decimals:
-        values = _each(column, short_text)
+    elif pa.types.is_decimal(kind) and digits is not None:
+        values = [
+            None if value is None else _decimal(value, least)
+            for value, least in zip(column.to_pylist(), digits, strict=True)
+        ]
     else:
         values = csv_column(column, current_zone())
     return [MISSING if value is None else harmless(str(value)) for value in values]
@@ -108,10 +116,33 @@ def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
     return [None if value is None else change(value) for value in column.to_pylist()]
 
 
-def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None = None) -> None:
-    """Print a table: framed on a terminal, else plain and as wide as it needs to be."""
+def _decimal(value: Decimal, least: int) -> str:
+    """A decimal without the zeros at its end, but with at least so many digits after the point.
+
+    >>> _decimal(Decimal("1234.500000"), 2), _decimal(Decimal("5.00"), 0)
+    ('1234.50', '5')
+    """
+    whole, _, after = short_text(value).partition(".")
+    after = after.ljust(least, "0")
+    return f"{whole}.{after}" if after else whole
+
+
+def print_table(
+    rows: pa.Table,
+    short_decimals: bool = False,
+    out: TextIO | None = None,
+    scales: Mapping[str, int] | None = None,
+) -> None:
+    """Print a table: framed on a terminal, else plain and as wide as it needs to be.
+
+    With `short_decimals` it leaves out the zeros at the end of each decimal, for columns of mixed units. `scales` says
+    for a row's `unit` how many digits after the point its decimals keep nevertheless.
+    """
     out = out or sys.stdout
-    cells = [_table_values(column, short_decimals) for column in rows.columns]
+    digits = None
+    if short_decimals:
+        digits = [scales.get(unit, 0) for unit in rows["unit"].to_pylist()] if scales else [0] * rows.num_rows
+    cells = [_table_values(column, digits) for column in rows.columns]
     names = [harmless(name) for name in rows.schema.names]
     kinds = [field.type for field in rows.schema]
     if out.isatty():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, open_reader
+from latecomer.cli.options import File, Format, Formatted, Zoned, choose_zone, limit_option, open_reader
 from latecomer.model.holding import holding_in_words
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ def watermarks(
         ),
     ] = False,
     form: Formatted = Format.TABLE,
-    limit: Limit = None,
+    limit: Annotated[
+        int | None,
+        limit_option("the newest N ticks in order of time; with --alignment the first N partitions"),
+    ] = None,
     zone: Zoned = None,
 ) -> None:
     """Show the watermark in force for each tick of arrival time, and which partition held it back.
@@ -45,7 +48,7 @@ def watermarks(
     rows = reader.watermarks()
     if form is Format.TABLE:
         rows = _without_empty_names(rows)
-    show(rows, form, "there is no watermark yet: nothing has arrived", limit)
+    show(rows, form, "there is no watermark yet: nothing has arrived", limit, newest=True)
 
 
 def _without_empty_names(rows: pa.Table) -> pa.Table:

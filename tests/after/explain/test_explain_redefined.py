@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from after.explain.test_explain import MINUTE, asked, times
-from after.story.story_kit import PIPELINE, Story, new_story, paid, shown
+from after.explain.explain_kit import MINUTE, asked, times
+from after.story.story_kit import PIPELINE, Story, new_story, paid, printed, shown
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
-from latecomer.cli import app
 from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.store.definitions import definition_of
 from latecomer.store.rebuilds import Rebuilds, Record
@@ -123,11 +121,11 @@ def test_the_text_and_the_document_say_what_a_number_meant(story: Story) -> None
     redefine(story, 2, (OLD, NEW))
     held(story, 90, 9, 1, "CORRECTION", 2)
     asking = ["explain", str(story.file), "successes", "--window", "2026-04-25T12:00Z", "--events", "0"]
-    said = CliRunner().invoke(app, asking).stdout
-    assert "  under an earlier definition: where status = 'OK'\n  took in 12 events (paise 75)" in said
+    text = printed(*asking)
+    assert "  under an earlier definition: where status = 'OK'\n  took in 12 events (paise 75)" in text
     took, lost = "  took in 2 events (paise 20)", "  no longer holds 5 events (paise 5)"
-    assert f"{took}\n{lost}: the output's where now excludes them" in said
-    document = json.loads(CliRunner().invoke(app, [*asking, "--format", "json"]).stdout)
+    assert f"{took}\n{lost}: the output's where now excludes them" in text
+    document = json.loads(printed(*asking, "--format", "json"))
     assert [pane["where"] for pane in document["panes"]] == ["status = 'OK'", "paise > 5"]
     assert [pane["lost"]["count"] for pane in document["panes"]] == [0, 5]
 

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from after.explain.test_explain import asked, times
-from after.story.story_kit import PIPELINE, Story, new_story, paid, second, shown
+from after.explain.explain_kit import asked, times
+from after.story.story_kit import PIPELINE, Story, new_story, paid, printed, second, shown
 from cli.cli_kit import at
 from latecomer.after.reading.reader import Reader
-from latecomer.cli import app
 from latecomer.model.windows import Window
 
 MINUTES = (
@@ -77,9 +75,9 @@ def test_a_merged_session_is_compared_with_all_that_it_swallowed(story: Story) -
 
 def test_the_text_says_by_how_much_it_grew(story: Story) -> None:
     asking = ["explain", str(story.file), "visits", "--window", "2026-04-25T12:05Z", "--key", "merchant=ann"]
-    said = CliRunner().invoke(app, asking).stdout
-    assert "0 LATE insert  paise 4, payments 4  (paise +2, payments +2)" in said
-    assert "0 ON_TIME insert  paise 1, payments 1  [2026-04-25T12:20:00Z to 2026-04-25T12:30:00Z]" in said
+    text = printed(*asking)
+    assert "0 LATE insert  paise 4, payments 4  (paise +2, payments +2)" in text
+    assert "0 ON_TIME insert  paise 1, payments 1  [2026-04-25T12:20:00Z to 2026-04-25T12:30:00Z]" in text
 
 
 def test_what_cannot_be_added_up_is_not_compared(tmp_path: Path) -> None:

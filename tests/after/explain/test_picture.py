@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from after.explain.test_explain import MINUTE
+from after.explain.explain_kit import MINUTE
 from after.story.story_kit import PIPELINE, Story, new_story, paid, second, shown
 from cli.cli_kit import at
 from latecomer.after.explain.explain import explain

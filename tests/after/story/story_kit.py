@@ -1,4 +1,4 @@
-"""A store with a log, a timeline and panes, made by hand: reading it needs no Spark."""
+"""A store with a log, a timeline and panes, made by hand, and what verbs print of it: reading it needs no Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 from cli.cli_kit import MINUTE, NOON, Lake, rows_of
+from latecomer.cli import app
 
 SECOND = MINUTE // 60
 
@@ -141,3 +144,10 @@ def new_story(folder: Path, pipeline: str = PIPELINE) -> Story:
     story = Story(file)
     story.store.pin()
     return story
+
+
+def printed(*arguments: object) -> str:
+    """What a verb of the command line prints."""
+    ended = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
+    assert ended.exit_code == 0
+    return ended.stdout

@@ -233,6 +233,11 @@ def test_no_column_is_there_twice(tmp_path: Path) -> None:
     assert {"age", "age_low", "age_low_", "age_", "complete_"} <= set(names)
 
 
+def test_no_two_columns_differ_in_capitals_alone(tmp_path: Path) -> None:
+    output = "    window: {tumbling: 1m}\n    aggregates: {Complete: count(*)}"
+    assert {"Complete", "complete_"} <= set(other(tmp_path, output).rows.schema.names)
+
+
 def test_events_that_came_too_late_are_mentioned(tmp_path: Path) -> None:
     lake = tell(tmp_path / "late", Story(minutes=60), 59.5)
     line = {"output": "minute_totals", "unit": "assignments"}

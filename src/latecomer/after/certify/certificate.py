@@ -27,6 +27,7 @@ from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.counting import counted
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
+from latecomer.objects.small_files import small_text
 from latecomer.store.definitions import definition_of
 from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
@@ -141,7 +142,7 @@ def check(
 def read_certificate(path: Path) -> Certificate:
     """A certificate from its file; an error names what is wrong with it."""
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = json.loads(small_text(path))
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise _refused("check", reason, str(path), "name a file that certify --to wrote") from None

@@ -6,11 +6,11 @@ offsets are always the same, and with its checkpoint a query reads each row once
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from latecomer.after.dataframes.batch import InTask, in_few_words, require_own_schema
 from latecomer.after.dataframes.filters import of_batches
@@ -21,7 +21,6 @@ from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 Offset = dict[str, Any]
@@ -29,7 +28,7 @@ _BATCH, _STORE = "batch", "store"
 _ANEW = "start the query with a new checkpointLocation"
 
 
-class ChangeReader(DataSourceStreamReader):
+class ChangeReader(InTask):
     """The batches of a table, each once it is complete."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -75,9 +74,6 @@ class ChangeReader(DataSourceStreamReader):
         if start[_BATCH] >= end[_BATCH]:
             return []
         return list(plan.slices(of_batches(start[_BATCH], end[_BATCH])))
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError  # tasks read
 
     def __reduce__(self) -> tuple[object, ...]:
         return InTask, ()

@@ -178,10 +178,13 @@ class _Read:
         """The files with arrivals of the interval, the newest first, up to about MOST_ROWS rows."""
         chosen: list[DataFile] = []
         rows = 0
+
+        def newest(file: DataFile) -> int:
+            bounds = file.bounds("arrival_time")
+            return 1 << 62 if bounds is None else bounds[1]
+
         known = [file for file in files if file.may_hold("arrival_time", since - 1000, until + 1)]
-        for file in sorted(
-            known, key=lambda each: (each.bounds("arrival_time") or (0, 1 << 62))[1], reverse=True
-        ):
+        for file in sorted(known, key=newest, reverse=True):
             rows += file.rows
             if rows > MOST_ROWS and chosen:
                 self.notes.append(f"only the newest {rows - file.rows:,} events are shown")

@@ -157,10 +157,8 @@ class _Case:
             return []
         batches = [row["batch"] for row in rows]
         first, last = min(batches), max(batches)
-        ends, times = (
-            self._batch_ends(first, last),
-            Publications(self.store).times(first, last, self.finder.name),
-        )
+        ends = self._batch_ends(first, last)
+        times = Publications(self.store).times(first, last, self.finder.name)
         return [self._pane(row, ends, times) for row in rows]
 
     def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int], times: Mapping[int, int]) -> LifePane:

@@ -96,9 +96,10 @@ class Finder:
         if keys and key:
             return self._unknown_key(key, keys)
         conditions = [self.reader.key_condition(self.book, column, text) for column, text in key.items()]
-        near = self._nearest(at, conditions) or self._nearest(at, [])
+        of_key = self._nearest(at, conditions) if key else []
+        near = of_key or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
-        whose = f" for {key_in_words(key)}" if key and self._nearest(at, conditions) else ""
+        whose = f" for {key_in_words(key)}" if of_key else ""
         return self.reader.refused("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from latecomer.log.progress import Watch, Watched
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model import types
 from latecomer.model.durations import iso
+from latecomer.model.ledger import exact_amounts
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.written_values import json_value
 from latecomer.store.columns import EVENTS
@@ -37,8 +38,6 @@ from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.spark_columns import computed as by_spark
 
 LARGEST = 10
-_PRECISION = 100
-"""More digits than any sum has; Python's default of 28 would round it."""
 
 
 def planned(
@@ -128,7 +127,7 @@ def _recorded(
         "bytes": sum(file.size for file in read),
         "rows": sum(file.rows for file in read),
     }
-    with localcontext(prec=_PRECISION):
+    with exact_amounts():
         taken_in = {
             unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
             for unit, column in columns.items()
@@ -196,7 +195,7 @@ class _Figures:
         self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
         for (side, name), before in self.sums.items():
             more = _total(field_of(part, side, name))
-            with localcontext(prec=_PRECISION):
+            with exact_amounts():
                 self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
         self._add_largest(part)
 

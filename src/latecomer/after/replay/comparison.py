@@ -19,7 +19,7 @@ from latecomer.model.ledger import difference
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, UNIT_ORDER, PaneLayout
-from latecomer.store.sql import double_quoted, text_literal
+from latecomer.store.sql import double_quoted, listed, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, with_empty_ones
@@ -186,10 +186,10 @@ class _Pair:
                 f"select {CHANGE}, count(*) as n from ({paired}) group by {CHANGE}", r=sides[1]
             )
             pairs = [name for column in columns for name in (column, column + REPLAYED)]
-            listed = ", ".join(map(double_quoted, [*identity, CHANGE, *pairs]))
+            shown = listed([*identity, CHANGE, *pairs])
             order = ", ".join([*self._largest(columns), *map(double_quoted, identity)])
             rows = sides[0].query(
-                f"select {listed} from ({paired}) where {CHANGE} <> '{EQUAL}' order by {order}", r=sides[1]
+                f"select {shown} from ({paired}) where {CHANGE} <> '{EQUAL}' order by {order}", r=sides[1]
             )
         counts = {row[CHANGE]: row["n"] for row in counted.to_pylist()}
         return Difference({change: counts.get(change, 0) for change in CHANGES}, rows)
@@ -209,7 +209,7 @@ class _Pair:
             for column in columns
             for side, suffix in ((0, ""), (1, REPLAYED))
         )
-        place = ", ".join(map(double_quoted, identity))
+        place = listed(identity)
         groups = f"{place}, {_NEW}" if self.apart else place
         grouped = (
             f"select {place}, sum(1 - {_NEW}) as {_STORED}, sum({_NEW}) as {_NEW}_rows"
@@ -225,13 +225,13 @@ class _Pair:
 
     def _side(self, name: str, table: Table, index: int, columns: Sequence[str]) -> str:
         stored = set(table.columns)
-        listed = ", ".join(
+        chosen = ", ".join(
             double_quoted(column) if column in stored else f"null as {double_quoted(column)}"
             for column in columns
         )
         rows = f"select * from {name} where batch <= {self.last} and {self.where}"
         if self.standing and self.added_up[index]:
-            place = ", ".join(map(double_quoted, self.standing))
+            place = listed(self.standing)
             sums = [
                 f"{f}({double_quoted(name)}) as {double_quoted(name)}"
                 for name, f in self.added_up[index].items()
@@ -239,9 +239,9 @@ class _Pair:
             kept = not_taken_back(f"({rows})", place)
             rows = f"select {', '.join([place, *sums])} from ({kept}) group by {place}"
         elif self.standing:
-            place = ", ".join(double_quoted(column) for column in self.standing if column in stored)
+            place = listed(column for column in self.standing if column in stored)
             rows = standing(f"({rows})", place)
-        return f"select {listed}, {index} as {_NEW} from ({rows})"
+        return f"select {chosen}, {index} as {_NEW} from ({rows})"
 
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)

@@ -259,17 +259,17 @@ class _Replayer:
             self.store.redefining = rebuild.record.output if rebuild and redefines else None
             taking_part = (part for part in self.parts if part.joined < step.batch)
             use_outputs(self.engine, {part.name: part.at(step.batch) for part in taking_part})
-            self._do(step)
+            self._do(step, rebuild)
             self._join([part for part in self.parts if part.joined == step.batch])
 
-    def _do(self, step: _Step) -> None:
+    def _do(self, step: _Step, rebuild: Rebuild | None) -> None:
         engine = self.engine
         if step.kind == "tick":
             engine.take(step.source_batch, Slice(0, partitions=step.named, source=step.source))
             engine.settle()
         elif step.kind == "repair":
             publish_repaired(engine, step.batch, engine.outputs)
-        elif rebuild := self._rebuilt_then(step.batch):
+        elif rebuild is not None:
             # The same windows, from the log as it stood then.
             record, logic = rebuild.record, logic_of(engine, rebuild.record.output)
             range_ = record.since, record.until, step.batch - 1

@@ -52,10 +52,11 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
     if prefer is not Origin.REBUILT:
         panes = before_rebuild(DATAFUSION, ours, "t")
         corrections = counting(DATAFUSION, ours, "t", "c", before=True)
-    numbers = served(DATAFUSION, ours, standing_numbers(DATAFUSION, ours, panes), corrections)
+    base = standing_numbers(DATAFUSION, ours, panes)
     if prefer is Origin.LIVE:
-        live = standing_numbers(DATAFUSION, ours, panes)
-        numbers = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
+        numbers = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({base})"
+    else:
+        numbers = served(DATAFUSION, ours, base, corrections)
     kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
     states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]
     sql = f"select {DATAFUSION.listed([*columns, *states])} from ({numbers})"

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.values import is_number
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.zoned import read
@@ -81,10 +82,6 @@ def _numbers_in(texts: pa.Array) -> pa.Array:
         pc.fill_null(whole, False), pc.utf8_trim_whitespace(texts), pa.scalar(None, pa.string())
     )
     return digits.cast(pa.float64())
-
-
-def is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def require_groupable(values: pa.Array, option: str, column: str) -> None:

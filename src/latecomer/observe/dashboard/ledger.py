@@ -166,11 +166,9 @@ def _judged(
     if rules.window.merges:
         notes.append("events of sessions are judged one session at a time: open a window to see its events")
         return []
-    if not store.events.exists or not store.watermarks.exists:
-        return []
-    rows = store.events.query(
+    rows = store.events.query_rows(
         f"select * from t where {chosen} order by batch desc, origin, position limit {MOST_JUDGED}"
-    ).to_pylist()
+    )
     if len(rows) == MOST_JUDGED:
         notes.append(f"only the newest {MOST_JUDGED:,} events were judged")
     view = store.layout.view

@@ -18,7 +18,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.observe.nowcast.arrivals import estimable
 from latecomer.observe.nowcast.report import Names, Nowcast
-from latecomer.store.columns import EVENTS
+from latecomer.store.columns import EVENTS, free_name
 from latecomer.store.sql import double_quoted, listed, moment_literal
 from latecomer.store.standing import not_taken_back, standing
 
@@ -79,8 +79,7 @@ def _names(book: Book) -> Names:
     taken = set(book.schema.names)
 
     def free(name: str) -> str:
-        while name in taken:
-            name += "_"
+        name = free_name(name, taken)
         taken.add(name)
         return name
 
