@@ -9,7 +9,7 @@ import pytest
 from latecomer.after.reconcile.against import Against
 from latecomer.config.load import parse_pipeline
 from latecomer.errors import PipelineError, Problem
-from latecomer.errors.redacting import conceal, concealed_in
+from latecomer.errors.redacting import conceal, concealed_in, redacted
 
 PIPELINE = """
 name: secrets
@@ -59,6 +59,30 @@ def test_a_source_that_is_none_is_told_without_its_password(source: str) -> None
     with pytest.raises(PipelineError) as refused:
         Against(source).rows()
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ana@db/books", "postgresql://ana@db/books"),
+        ("postgres://ana:s3cret@db:5432/books", "postgres://ana:***@db:5432/books"),
+        ("postgresql://ana:s3@cret@db/books", "postgresql://ana:***@db/books"),
+        ("postgresql://ana:s3/cret@db/books", "postgresql://ana:***@db/books"),
+        ("postgresql://db/books?user=ana&password=s3cret", "postgresql://db/books?user=ana&password=***"),
+        (
+            "postgresql://db/books?pasword=s3cret&sslmode=require",
+            "postgresql://db/books?pasword=***&sslmode=require",
+        ),
+        ("POSTGRESQL://ana:s3cret@db", "POSTGRESQL://ana:***@db"),
+        ("postgresql:///books", "postgresql:///books"),
+        ("books.csv", "books.csv"),
+        ("mysql://ana:s3cret@db/books", "mysql://ana:***@db/books"),
+        ("host=db user=ana password=s3cret", "host=db user=ana password=***"),
+        ("host=db PASSWORD = 's3 cret' port=1", "host=db PASSWORD = *** port=1"),
+    ],
+)
+def test_a_password_is_not_shown(url: str, shown: str) -> None:
+    assert redacted(url) == shown
 
 
 def test_other_values_are_shown_as_they_are() -> None:

@@ -1,9 +1,8 @@
+"""What `validate` says of a pipeline: its columns, windows, triggers and strategies in words, and its mistakes."""
+
 from __future__ import annotations
 
-import json
 import os
-import re
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,44 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import NOON, PIPELINE, Cli, Lake
+from cli.validate_kit import UNDECLARED, arrive
 from latecomer import load_pipeline
-from latecomer.errors import StoreMismatch
-from latecomer.store.answers import Answer, Answers
-from latecomer.store.found import Found, FoundLog
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
-
-UNDECLARED = """
-name: upi
-store: ./lake
-source: {files: {path: "arrivals/*.json", order_by: arrived}}
-event: {time: at, partition: tower}
-watermark: {delay: 30s, idle_after: 2m, max_future: off}
-outputs:
-  totals:
-    window: {tumbling: 1d, zone: Asia/Kolkata}
-    by: [merchant]
-    where: "paise > 0"
-    aggregates: {paise: sum(paise)}
-    allowed_lateness: 5m
-    late: update
-  counts:
-    window: {tumbling: 1m}
-    aggregates: {n: count(*)}
-    late: drop
-"""
-
-
-@pytest.fixture
-def undeclared(tmp_path: Path) -> Path:
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(UNDECLARED, encoding="utf-8")
-    return file
-
-
-def arrive(folder: Path, **row: object) -> None:
-    (folder / "arrivals").mkdir(exist_ok=True)
-    (folder / "arrivals" / "1.json").write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
 def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
@@ -189,48 +154,6 @@ def test_declared_and_pinned_columns(unrun: Lake, cli: Cli) -> None:
     assert "source.schema differs from the columns pinned in the store: km" in said.err
 
 
-CURE = "and run again: no batch was read yet"
-CHANGES = {
-    "columns": ("km: double", "km: float"),
-    "output": ("paise: sum(paise)", "paise: max(paise)"),
-    "ledger": ("ledger: [paise]", "ledger: []"),
-}
-
-
-def _refused(lake: Lake) -> str:
-    pipeline = lake.pipeline
-    with pytest.raises(StoreMismatch) as caught:
-        Store(pipeline, source_columns(pipeline)).pins()
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_store_without_any_batch_may_be_deleted(unrun: Lake, change: str) -> None:
-    unrun.store.pin()
-    unrun.file.write_text(PIPELINE.replace(*CHANGES[change]), encoding="utf-8")
-    assert f"delete the store at {unrun.pipeline.store_path} {CURE}" in _refused(unrun)
-    shutil.rmtree(unrun.pipeline.store_path)
-    Store(unrun.pipeline, source_columns(unrun.pipeline)).pin()
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("begun", ["dead_letters", "found", "offsets"])
-def test_a_store_whose_first_batch_was_begun_is_not_to_be_deleted(
-    unrun: Lake, change: str, begun: str
-) -> None:
-    unrun.store.pin()
-    if begun == "dead_letters":  # the first table that a batch is written to
-        unrun.dead_letters(0, [{"raw": "{broken"}])
-    elif begun == "found":
-        found = FoundLog(unrun.pipeline.store_path)
-        found.open(-1, logged=False)
-        found.write([Found("/a.json", 1)], size=1)
-    else:
-        Answers(unrun.pipeline.store_path).write(0, Answer(None, {"0": 7}))
-    unrun.file.write_text(PIPELINE.replace(*CHANGES[change]), encoding="utf-8")
-    assert CURE not in _refused(unrun)
-
-
 def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
     said = cli("validate", tmp_path / "nope.yaml")
     assert said.status == 2
@@ -310,98 +233,6 @@ def test_a_pipeline_file_that_is_not_utf_8_is_told(undeclared: Path, cli: Cli) -
     assert "cannot be read: byte 11 is not text in UTF-8" in said.err
 
 
-WITH_POSTGRES = """
-name: upi
-store: ./lake
-source: {files: {path: in, order_by: at}, schema: {at: string, paise: bigint}}
-event: {time: at}
-watermark: {delay: 30s}
-outputs:
-  totals:
-    window: {tumbling: 1m}
-    aggregates: {paise: sum(paise)}
-    sinks:
-      - postgres: TARGET
-"""
-
-
-def with_target(folder: Path, target: str) -> Path:
-    file = folder / "pipeline.yaml"
-    file.write_text(WITH_POSTGRES.replace("TARGET", target), encoding="utf-8")
-    (folder / "in").mkdir(exist_ok=True)
-    return file
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "postgresql://ana:hunter2@db/books",
-        "host=db password=hunter2",
-        "host=db password='hunter2'",
-        "postgresql://ana@db/books?password=hunter2",
-    ],
-)
-def test_a_password_in_plain_text_is_warned_of_and_hidden(tmp_path: Path, cli: Cli, target: str) -> None:
-    said = cli("validate", with_target(tmp_path, target))
-    assert said.status == 0
-    assert "12: outputs.totals.sinks[0].target: holds a password in plain text" in said.err
-    assert "fix: write ${env:NAME} or ${file:PATH} in its place" in said.err
-    assert "written to postgres " in said.out
-    assert "hunter2" not in said.out + said.err
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "is_secret"),
-    [
-        ("token", "hunter2", True),
-        ("credential", "id:hunter2", True),
-        ("s3.secret-access-key", "hunter2", True),
-        ("uri", "postgresql+psycopg2://ana:hunter2@db/catalog", True),
-        ("s3.secret-access-key", "${env:HOME}", False),
-        ("uri", "postgresql+psycopg2://ana:${env:HOME}@db/catalog", False),
-        ("uri", "sqlite:////lake/catalog.db", False),
-        ("s3.access-key-id", "AKIA", False),
-    ],
-)
-def test_a_secret_of_a_catalog_in_plain_text_is_warned_of_and_hidden(
-    tmp_path: Path, cli: Cli, name: str, value: str, is_secret: bool
-) -> None:
-    options = {"table": "shop.minutes", "catalog": "lake", "properties": {name: value}}
-    file = with_target(tmp_path, "host=db")
-    text = file.read_text("utf-8").replace("postgres: host=db", f"iceberg: {json.dumps(options)}")
-    file.write_text(text, encoding="utf-8")
-    said = cli("validate", file)
-    assert said.status == 0, said.err
-    assert (f"sinks[0].properties.{name}: holds a secret in plain text" in said.err) is is_secret
-    assert "written to iceberg lake.shop.minutes" in said.out
-    assert "hunter2" not in said.out + said.err
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "postgresql://ana:${env:PATH}@db/books",
-        "host=db password=${env:PATH}",
-        "${env:PATH}",
-        "postgresql://ana@db/b",
-    ],
-)
-def test_a_reference_to_a_secret_is_fine(tmp_path: Path, cli: Cli, target: str) -> None:
-    said = cli("validate", with_target(tmp_path, target))
-    assert (said.status, said.err) == (0, "")
-    assert os.environ["PATH"] not in said.out
-
-
-def test_a_reference_to_nothing_is_told_with_its_line(tmp_path: Path, cli: Cli) -> None:
-    file = with_target(tmp_path, "postgresql://ana:${env:NO_SUCH_SECRET}@db/books")
-    said = cli("validate", file)
-    assert said.status == 2
-    assert f"{file}:12: outputs.totals.sinks[0].target: the environment has no such variable" in said.err
-    assert "fix: set NO_SUCH_SECRET, and start again" in said.err
-    # What only reads the store does not ask for it.
-    assert "NO_SUCH_SECRET" not in cli("results", file, "totals").err
-
-
 def test_what_identifies_an_event_is_told_in_words(lake: Lake, cli: Cli) -> None:
     assert "repeated txn_id are duplicates" in cli("validate", lake.file).out
     lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [merchant, shop]").replace("./lake", "./other"))
@@ -409,35 +240,6 @@ def test_what_identifies_an_event_is_told_in_words(lake: Lake, cli: Cli) -> None
     assert (
         "events of the same merchant and shop are duplicates; each payer counts its events in shop" in outcome
     )
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "outcome"),
-    [
-        (
-            "id: txn_id",
-            "id: [txn_id, shop]",
-            'another id (id "txn_id" in the store, id ["txn_id", "shop"] in the file)',
-        ),
-        ("id: [txn_id, shop]", "id: txn_id", "another id"),
-        ("id: [txn_id, shop]", "id: [shop, txn_id]", "another id"),
-        ("zone: UTC", "id: [txn_id, shop]", "another id"),
-    ],
-)
-def test_a_store_keeps_its_ids(unrun: Lake, before: str, after: str, outcome: str) -> None:
-    """What was a duplicate and what was none has been decided by them."""
-    unrun.file.write_text(PIPELINE.replace("id: txn_id", before))
-    unrun.store.pin()
-    unrun.store.pin()
-    unrun.file.write_text(PIPELINE.replace("id: txn_id", after))
-    with pytest.raises(StoreMismatch, match=re.escape(outcome)):
-        unrun.store.pin()
-
-
-def test_a_list_of_one_column_is_that_column(lake: Lake) -> None:
-    lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [txn_id]"))
-    lake.store.pin()
-    assert lake.pipeline.event.id == "txn_id"
 
 
 @pytest.mark.parametrize(
@@ -465,67 +267,3 @@ def test_fields_that_are_no_columns_are_named(undeclared: Path, cli: Cli, rule: 
     arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1)
     outcome = [line for line in cli("validate", undeclared).out.splitlines() if line.startswith("unknown")]
     assert len(outcome) == (1 if rule else 0)
-
-
-@pytest.mark.parametrize(
-    ("written", "field"),
-    [
-        ("late: update", "outputs.totals.late: never happens"),
-        ("late: retract", "outputs.totals.late: never happens"),
-        ("late: side_output\n    too_late: drop", "outputs.totals.late: never happens"),
-        ("trigger: {late: every 30s}", "outputs.totals.trigger.late: never happens"),
-        ("late: retract\n    trigger: {early: 1m}", None),
-        ("late: drop", None),
-        ("late: side_output", None),
-    ],
-)
-def test_what_never_happens_for_want_of_a_lateness_is_told(
-    undeclared: Path, cli: Cli, written: str, field: str | None
-) -> None:
-    late = "    allowed_lateness: 5m\n    late: update\n"
-    text = UNDECLARED.replace(late, f"    {written}\n").replace(", idle_after: 2m", "")
-    undeclared.write_text(text, encoding="utf-8")
-    said = cli("validate", undeclared)
-    assert said.status == 0
-    assert said.err.count("never happens") == (field is not None)
-    if field is not None:
-        assert f"warning: {undeclared}:13: {field}" in said.err
-        assert "events that come after their window has closed" in said.err
-        assert "fix: write allowed_lateness: 1h" in said.err
-    undeclared.write_text(UNDECLARED, encoding="utf-8")
-    assert "never happens" not in cli("validate", undeclared).err
-
-
-def test_a_lateness_that_changes_nothing_is_told(undeclared: Path, cli: Cli) -> None:
-    late = "    allowed_lateness: 5m\n    late: update\n"
-    undeclared.write_text(UNDECLARED.replace(late, "    allowed_lateness: 5m\n"), encoding="utf-8")
-    outcome = cli("validate", undeclared).err
-    assert f"warning: {undeclared}:13: outputs.totals.allowed_lateness: changes nothing" in outcome
-    assert "late events go to the side output, however late they are" in outcome
-    undeclared.write_text(UNDECLARED.replace("late: update", "too_late: drop"), encoding="utf-8")
-    assert "changes nothing" not in cli("validate", undeclared).err
-
-
-def test_a_folder_of_the_source_that_does_not_exist_is_a_warning(undeclared: Path, cli: Cli) -> None:
-    said = cli("validate", undeclared)
-    assert said.status == 0
-    folder = undeclared.parent / "arrivals"
-    assert (
-        f"warning: source folder {folder} does not exist; create it, or correct source.files.path" in said.err
-    )
-    folder.mkdir()
-    assert "does not exist" not in cli("validate", undeclared).err
-
-
-def test_a_file_of_the_source_that_cannot_be_read_is_a_warning(
-    undeclared: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrive(undeclared.parent, at="2026-04-25T12:00:00Z", arrived="a", tower="n", merchant="a", paise=1)
-    file = undeclared.parent / "arrivals" / "1.json"
-    allowed = os.access
-    monkeypatch.setattr(
-        os, "access", lambda path, *mode, **more: str(path) != str(file) and allowed(path, *mode, **more)
-    )
-    said = cli("validate", undeclared)
-    assert said.status == 0
-    assert f"warning: source file {file} cannot be read: permission is denied; give " in said.err

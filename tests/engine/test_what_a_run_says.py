@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer import LatecomerError, StoreError, replay, run
+from latecomer import LatecomerError, replay, run
 from latecomer.after.rebuild import rebuilding
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.ledger.report import BatchReport
+from latecomer.errors import StoreError
 from latecomer.model.verdicts import END_OF_TIME
 from shop_kit import arrive, shop
 

@@ -16,10 +16,11 @@ from latecomer.model.interpreter import Interpretation, interpret
 from latecomer.model.panes import Accumulation, Op, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import Fate, LatePolicy
+from model import books_kit
+from model.books_kit import PER_EVENT
 from scenarios import arrivals, one_by_one, out_of_step, quick, thorough, watermarks
 from window_kit import WHENS, any_outputs, quiet_batches, sessions
 
-PER_EVENT = Bounded("0s", every="event")
 SLOW = Bounded("1h")
 
 
@@ -53,15 +54,8 @@ def outcome_of(
 
 
 def shown(outcome: Interpretation) -> list[str]:
-    """Ann's panes: batch, timing, window, sequence, count; `-` takes back, `!` is the last."""
-    return [
-        f"{one.batch} {'-' if pane.op is Op.RETRACT else ''}{pane.timing.value} "
-        f"[{pane.window_start},{pane.window_end}) {pane.sequence}: {pane.values['rows']}"
-        f"{'!' if pane.is_last else ''}"
-        for one in outcome.published["out"]
-        for pane in [one.pane]
-        if pane.key == ("ann",)
-    ]
+    """Ann's panes."""
+    return books_kit.shown(outcome, ("ann",))
 
 
 def fates(outcome: Interpretation) -> list[Fate]:

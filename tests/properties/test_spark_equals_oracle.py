@@ -110,7 +110,8 @@ def test_any_two_cuts_give_the_same_on_time_panes_and_finals(
     strategy: Strategy,
     output: Output,
 ) -> None:
-    """It follows from the tests above, and from the same property of the oracle in tests/model/test_books.py."""
+    """It follows from the tests above, and from the same property of the oracle, which is in
+    tests/model/test_books_on_any_input.py."""
     found = []
     for sizes in (one, other):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,6 @@ from latecomer.model.lateness.advice import (
 from latecomer.model.lateness.histogram import Histogram
 
 SECOND = 1_000_000
-RANDOM = np.random.default_rng(3)
 
 
 def counted(durations: object) -> Histogram:
@@ -36,8 +35,8 @@ def test_the_delay_is_the_percentile_rounded_up() -> None:
     assert reason.startswith("p50 of how far events come behind the newest of their partition is 50s")
 
 
-def test_the_allowed_lateness_covers_what_the_delay_leaves() -> None:
-    overdue = RANDOM.exponential(20 * SECOND, 10_000).astype(np.int64)
+def test_the_allowed_lateness_covers_what_the_delay_leaves(random: np.random.Generator) -> None:
+    overdue = random.exponential(20 * SECOND, 10_000).astype(np.int64)
     events = 100_000
     lateness, reason = lateness_for(counted(overdue), events, 40 * SECOND, Wish())
     missed = np.count_nonzero(overdue >= 40 * SECOND + lateness)
@@ -67,10 +66,10 @@ def test_one_event_is_one() -> None:
     assert future_for(counted([-5, -6]))[1].startswith("2 events are ahead of their arrival")
 
 
-def test_partitions_that_differ_much_have_their_own() -> None:
+def test_partitions_that_differ_much_have_their_own(random: np.random.Generator) -> None:
     behind = {
-        "slow": counted(RANDOM.exponential(60 * SECOND, 5_000)),
-        "usual": counted(RANDOM.exponential(10 * SECOND, 5_000)),
+        "slow": counted(random.exponential(60 * SECOND, 5_000)),
+        "usual": counted(random.exponential(10 * SECOND, 5_000)),
         "rare": counted([1_000 * SECOND] * 5),
     }
     assert set(own_delays(45 * SECOND, behind, Wish())) == {"slow"}
@@ -108,12 +107,14 @@ def test_a_short_history_is_said() -> None:
         ([5, 5, 5, 5, 60, 60, 5, 5, 5, 5], "lateness varies"),
     ],
 )
-def test_a_history_that_drifts_is_said(scales: list[int], outcome: str | None) -> None:
-    slices = [counted(RANDOM.exponential(scale * SECOND, 20_000)) for scale in scales]
-    found = cautions(counted(RANDOM.exponential(SECOND, 20_000)), slices, 9 * DAY, SECOND, Wish())
+def test_a_history_that_drifts_is_said(
+    random: np.random.Generator, scales: list[int], outcome: str | None
+) -> None:
+    slices = [counted(random.exponential(scale * SECOND, 20_000)) for scale in scales]
+    found = cautions(counted(random.exponential(SECOND, 20_000)), slices, 9 * DAY, SECOND, Wish())
     assert [each.split(":")[0] for each in found] == ([outcome] if outcome else [])
 
 
-def test_what_is_rounded_up_is_not_less_and_not_much_more() -> None:
-    for duration in RANDOM.integers(1, 30 * DAY, 500).tolist():
+def test_what_is_rounded_up_is_not_less_and_not_much_more(random: np.random.Generator) -> None:
+    for duration in random.integers(1, 30 * DAY, 500).tolist():
         assert duration <= rounded_up(duration) <= max(duration * 1.2 + SECOND, 100_000)

@@ -7,17 +7,17 @@ import pytest
 
 from latecomer.model.lateness.groups import BLOCKS, bias, jackknife, late_groups, skews, student
 
-RANDOM = np.random.default_rng(5)
 
-
-def counts(shares: list[float], each: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
+def counts(
+    random: np.random.Generator, shares: list[float], each: int = 2_000
+) -> tuple[np.ndarray, np.ndarray]:
     events = np.full((len(shares), BLOCKS), each, np.int64)
-    late = np.array([RANDOM.binomial(each, share, BLOCKS) for share in shares], np.int64)
+    late = np.array([random.binomial(each, share, BLOCKS) for share in shares], np.int64)
     return events, late
 
 
-def test_the_group_that_is_late_more_often_is_named_and_no_other() -> None:
-    (found,) = late_groups("device", ["ios", "web", "android"], *counts([0.01, 0.01, 0.05]))
+def test_the_group_that_is_late_more_often_is_named_and_no_other(random: np.random.Generator) -> None:
+    (found,) = late_groups("device", ["ios", "web", "android"], *counts(random, [0.01, 0.01, 0.05]))
     assert found.value == "android"
     assert found.times == pytest.approx(5, rel=0.15)
     assert found.interval is not None
@@ -25,22 +25,22 @@ def test_the_group_that_is_late_more_often_is_named_and_no_other() -> None:
     assert found.share_of_late == pytest.approx(5 / 7, abs=0.05)
 
 
-def test_equal_groups_are_hardly_ever_named() -> None:
-    named = sum(bool(late_groups("g", list("abcde"), *counts([0.02] * 5))) for _ in range(200))
+def test_equal_groups_are_hardly_ever_named(random: np.random.Generator) -> None:
+    named = sum(bool(late_groups("g", list("abcde"), *counts(random, [0.02] * 5))) for _ in range(200))
     # At 95 % for all groups of a column together: ten of 200 are expected.
     assert named <= 22
 
 
-def test_one_bad_block_makes_no_group_late() -> None:
-    events, late = counts([0.01, 0.01])
+def test_one_bad_block_makes_no_group_late(random: np.random.Generator) -> None:
+    events, late = counts(random, [0.01, 0.01])
     late[0, 3] = 900  # an outage hit one of them, once
     assert late_groups("g", ["a", "b"], events, late) == []
 
 
 @pytest.mark.parametrize(("function", "expected"), [("count", -0.1), ("sum", -0.25), ("avg", 75 / 90 - 1)])
-def test_the_bias_of_dropping_the_late(function: str, expected: float) -> None:
+def test_the_bias_of_dropping_the_late(random: np.random.Generator, function: str, expected: float) -> None:
     # A tenth is late and each is worth two and a half times as much as the mean.
-    each, late = np.full(BLOCKS, 100.0), RANDOM.normal(10, 1, BLOCKS)
+    each, late = np.full(BLOCKS, 100.0), random.normal(10, 1, BLOCKS)
     found = bias(function, each, late, np.full(BLOCKS, 1_000.0), late * 25)
     assert found is not None
     _, _, relative, interval = found
@@ -49,10 +49,10 @@ def test_the_bias_of_dropping_the_late(function: str, expected: float) -> None:
     assert interval.low < expected < interval.high
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_holds_the_truth_as_often_as_it_says(random: np.random.Generator) -> None:
     held = 0
     for _ in range(300):
-        late = RANDOM.binomial(500, 0.1, BLOCKS).astype(float)
+        late = random.binomial(500, 0.1, BLOCKS).astype(float)
         found = bias("count", np.full(BLOCKS, 500.0), late, np.zeros(BLOCKS), np.zeros(BLOCKS))
         assert found is not None
         assert found[3] is not None

@@ -13,7 +13,6 @@ from latecomer.model.lateness.elbow import elbow_of
 from latecomer.model.lateness.histogram import COARSE, FINE, PERCENTILES, Histogram, bin_of, top_of
 
 SECOND = 1_000_000
-RANDOM = np.random.default_rng(11)
 
 
 def counted(durations: object, bits: int = FINE) -> Histogram:
@@ -37,8 +36,8 @@ def test_a_duration_lies_in_its_bin(duration: int, bits: int) -> None:
     assert duration <= high
 
 
-def test_counting_in_parts_is_counting_at_once() -> None:
-    durations = RANDOM.normal(0, 5 * SECOND, 1_000).astype(np.int64)
+def test_counting_in_parts_is_counting_at_once(random: np.random.Generator) -> None:
+    durations = random.normal(0, 5 * SECOND, 1_000).astype(np.int64)
     whole, parts = counted(durations), counted(durations[:300])
     parts.merge(counted(durations[300:]))
     assert whole.quantiles() == parts.quantiles()
@@ -46,8 +45,8 @@ def test_counting_in_parts_is_counting_at_once() -> None:
     assert sum(count for *_, count in whole.bars()) == whole.count == 1_000
 
 
-def test_bars_are_few_and_side_by_side() -> None:
-    bars = counted(np.concatenate([[-5, 0, 0], RANDOM.pareto(1.2, 5_000) * SECOND])).bars(20)
+def test_bars_are_few_and_side_by_side(random: np.random.Generator) -> None:
+    bars = counted(np.concatenate([[-5, 0, 0], random.pareto(1.2, 5_000) * SECOND])).bars(20)
     assert len(bars) <= 22
     assert all(low <= high for low, high, _ in bars)
     assert all(before[1] < after[0] for before, after in pairwise(bars))
@@ -55,8 +54,8 @@ def test_bars_are_few_and_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("tau", [0.05, 6, 4_000])
-def test_an_exponential_delay_is_recovered(tau: float) -> None:
-    found = counted(RANDOM.exponential(tau * SECOND, 400_000))
+def test_an_exponential_delay_is_recovered(random: np.random.Generator, tau: float) -> None:
+    found = counted(random.exponential(tau * SECOND, 400_000))
     for share in (0.5, 0.9, 0.99, 0.999):
         assert found.quantile(share) == pytest.approx(-np.log(1 - share) * tau * SECOND, rel=0.06)
     elbow = elbow_of(found)
@@ -68,13 +67,13 @@ def test_an_exponential_delay_is_recovered(tau: float) -> None:
     assert elbow.sharpness == pytest.approx(1 - 1 / reach - np.log(reach) / reach, abs=0.03)
 
 
-def test_an_even_spread_has_no_elbow() -> None:
-    assert elbow_of(counted(RANDOM.uniform(0, 60 * SECOND, 100_000))) is None
+def test_an_even_spread_has_no_elbow(random: np.random.Generator) -> None:
+    assert elbow_of(counted(random.uniform(0, 60 * SECOND, 100_000))) is None
 
 
-def test_a_corner_is_found() -> None:
-    quick = RANDOM.uniform(0, 2 * SECOND, 97_000)
-    slow = RANDOM.uniform(50 * SECOND, 60 * SECOND, 3_000)
+def test_a_corner_is_found(random: np.random.Generator) -> None:
+    quick = random.uniform(0, 2 * SECOND, 97_000)
+    slow = random.uniform(50 * SECOND, 60 * SECOND, 3_000)
     elbow = elbow_of(counted(np.concatenate([quick, slow])))
     assert elbow is not None
     assert elbow.delay == pytest.approx(2 * SECOND, rel=0.02)
@@ -82,10 +81,10 @@ def test_a_corner_is_found() -> None:
     assert elbow.completeness == pytest.approx(0.97, abs=0.001)
 
 
-def test_a_heavy_tail_bends_where_its_slope_is_that_of_the_chord() -> None:
+def test_a_heavy_tail_bends_where_its_slope_is_that_of_the_chord(random: np.random.Generator) -> None:
     # Pareto, 1 - (1 + x)^-a: the slope a (1 + x)^-(a + 1) is that of the chord, 1 / reach.
     shape = 1.5
-    found = counted(RANDOM.pareto(shape, 1_000_000) * SECOND)
+    found = counted(random.pareto(shape, 1_000_000) * SECOND)
     reach = found.quantile(0.9999) / SECOND
     elbow = elbow_of(found)
     assert elbow is not None

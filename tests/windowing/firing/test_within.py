@@ -52,7 +52,8 @@ def test_every_rule_fires_as_the_oracle_says(
 def test_panes_of_sessions_are_the_same_wherever_batches_are_cut(
     read: list[Arrival], strategy: Strategy, output: Output, one: list[int], other: list[int]
 ) -> None:
-    """It follows from the test above, and from the same property of the oracle in tests/model/test_books.py."""
+    """It follows from the test above, and from the same property of the oracle, which is in
+    tests/model/test_books_on_any_input.py."""
     # A closing pane comes at the end of a batch; the others fire by themselves.
     trigger = output.trigger.model_copy(update={"closing": False})
     output = output.model_copy(update={"trigger": trigger})
