@@ -119,7 +119,7 @@ def _locked(file: Path) -> Iterator[None]:
 def _from_debian(folder: Path) -> None:
     """The package that has promtool, unpacked. apt has lists of its own here, so that it needs nobody's permission."""
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise CannotBeHad("this is no Debian")
+        raise CannotBeHad("apt-get or dpkg-deb is not on the PATH")
     with tempfile.TemporaryDirectory() as made:
         work = Path(made)
         (work / "lists" / "partial").mkdir(parents=True)

@@ -22,13 +22,24 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_without_it_a_test_is_skipped_and_in_ci_it_fails(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(pytest.skip.Exception, match="promtool cannot be had here: this is no Debian"):
-        promtool()
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="LATECOMER_TEST_PROMTOOL names one"):
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_without_promtool_a_test_is_skipped(bare: Path, monkeypatch: pytest.MonkeyPatch, ci: str) -> None:
+    monkeypatch.setenv("CI", ci)
+    why = "promtool cannot be had here: apt-get or dpkg-deb is not on the PATH; LATECOMER_TEST_PROMTOOL names one"
+    with pytest.raises(pytest.skip.Exception, match=why):
         promtool()
     assert not (bare / "cache/latecomer/test-programs/promtool").exists(), "nothing half downloaded is left"
+
+
+def test_without_chromium_a_test_is_skipped_and_in_ci_it_fails(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs_kit.platform, "machine", lambda: "s390x")
+    with pytest.raises(pytest.skip.Exception, match="Chromium cannot be had here: npm has it for Linux on"):
+        chromium()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="LATECOMER_TEST_CHROMIUM names one"):
+        chromium()
 
 
 def test_one_that_is_named_is_taken(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

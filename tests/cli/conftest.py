@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.cli_kit import PIPELINE, Cli, Lake, calling, pane
+from cli.validate_kit import UNDECLARED
 
 
 @pytest.fixture
@@ -40,3 +41,11 @@ def filled(lake: Lake) -> Lake:
     events.append(0, events.schema.empty_table())
     (lake.file.parent / "other.csv").write_text("window_start,merchant,paise\n2026-04-25T12:00:00Z,a,5\n")
     return lake
+
+
+@pytest.fixture
+def undeclared(tmp_path: Path) -> Path:
+    """A pipeline file without the columns of its source."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(UNDECLARED, encoding="utf-8")
+    return file

@@ -60,6 +60,7 @@ def test_what_is_wrong_is_one_sentence(
         f"registry: '{registry.url}', subject: payment-value": "has no subject payment-value; did you mean payments-",
         f"registry: '{registry.url}', subject: payments-value, version: 9": "has no version 9 of payments-value; there",
         f"registry: '{registry.url}', schema_file: none.avsc": "cannot be read (No such file or directory); correct",
+        f"registry: '{registry.url}', schema_file: /dev/zero": "cannot be read (it has more than 4,194,304 bytes)",
         f"registry: '{registry.url}', schema_file: payments.yaml": "payments.yaml is no Avro schema that can be used",
     }.items():
         said = call("validate", written(tmp_path, avro))

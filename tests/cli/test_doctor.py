@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,25 @@ def test_a_store_in_use_and_who_uses_it(lake: Lake) -> None:
         assert said.stdout.startswith("by process ")
     with exclusive(root):
         pass
+
+
+def test_a_source_folder_that_cannot_be_read_is_a_problem(
+    unrun: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, allowed = unrun.file.parent / "arrivals", os.access
+    said = cli("doctor", unrun.file)
+    assert said.status == 1
+    fix = "create it, or correct source.files.path"
+    assert f"problem  source: source folder {folder} does not exist\n         fix: {fix}" in said.out
+    folder.mkdir()
+    assert f"ok       source: 0 files at {folder}/*.json\n" in cli("doctor", unrun.file).out
+    monkeypatch.setattr(
+        os, "access", lambda path, *mode, **more: str(path) != str(folder) and allowed(path, *mode, **more)
+    )
+    denied = (
+        f"problem  source: source folder {folder} cannot be listed: permission is denied\n         fix: give "
+    )
+    assert denied in cli("doctor", unrun.file).out
 
 
 def test_a_wrong_pipeline_is_a_problem_and_exits_with_1(unrun: Lake, cli: Cli) -> None:

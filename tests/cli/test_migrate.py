@@ -282,6 +282,10 @@ def test_what_a_consumer_reads_under_its_token_is_shown(cli: Cli, tmp_path: Path
         ({"soak": {"expnd": "1d"}}, "did you mean expand?"),
         ({"owner": ""}, "owner: is empty"),
         ({"consumers": {"a": {"reader": "none.avsc"}}}, "consumers.a.reader: the file cannot be read"),
+        (
+            {"consumers": {"a": {"reader": "/dev/zero"}}},
+            "the file cannot be read (it has more than 4,194,304 bytes)",
+        ),
         ({"consumers": {"a": {"reader": {"type": "rec"}}}}, "consumers.a.reader: is no Avro schema"),
         ({"from": {"a": "b"}, "to": {"b": {"type": {"type": "rec"}}}}, "to.b: is no field of Avro"),
         ({"token": "${env:NO_SUCH_TOKEN}"}, "set NO_SUCH_TOKEN"),

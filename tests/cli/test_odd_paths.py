@@ -61,6 +61,22 @@ def test_a_path_that_cannot_be_used(
     assert found_in(home) == before
 
 
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        ("pipeline", "is too large for a pipeline file"),
+        ("certificate", "cannot be read: it has more than 4,194,304 bytes"),
+        ("--token-file", "cannot be read (it has more than 4,194,304 bytes)"),
+        ("token --tokens", "the tokens cannot be read (it has more than 4,194,304 bytes)"),
+    ],
+)
+def test_a_device_without_an_end_is_refused(cli: Cli, filled: Lake, verb: str, message: str) -> None:
+    words = {**WRITING, **READING}[verb]
+    said = cli(*(word.replace("PATH", "/dev/zero").replace("FILE", str(filled.file)) for word in words))
+    assert said.status in (1, 2), said
+    assert message in said.err
+
+
 def found_in(folder: Path) -> set[str]:
     return {os.path.join(place, name) for place, _, names in os.walk(folder) for name in names}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +91,25 @@ def test_without_spark_a_run_says_so(lake: Lake) -> None:
     )
     assert doctor.returncode == 1
     assert "problem  java: pyspark cannot be imported" in doctor.stdout
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+"""
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_as_later() -> None:
+    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    module, function = settings["project"]["scripts"]["latecomer"].split(":")
+    said = python(f"{INTERRUPTED}from {module} import {function}\n{function}()")
+    assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(lake: Lake) -> None:

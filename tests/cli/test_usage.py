@@ -36,13 +36,14 @@ def test_a_wrong_value_says_what_is_wrong_with_it(cli: Cli, lake: Lake) -> None:
     assert "fix: correct it; latecomer results --help has more" in ended.err
 
 
-def test_a_run_that_is_stopped_while_spark_starts_says_so(
-    cli: Cli, lake: Lake, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("doing", ["cli.run.load", "engine.running.run"])
+def test_a_run_that_is_stopped_while_it_starts_says_so(
+    cli: Cli, lake: Lake, monkeypatch: pytest.MonkeyPatch, doing: str
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("latecomer.engine.running.run", interrupted)
+    monkeypatch.setattr(f"latecomer.{doing}", interrupted)
     ended = cli("run", lake.file)
     assert ended.status == 130
     assert "stopped before the first batch; the store is consistent\n" in ended.err

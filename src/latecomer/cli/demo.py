@@ -121,28 +121,22 @@ def _print_minute(console: Console, reader: Reader) -> None:
     table = simple_table("The minute 19:30 IST, by late policy")
     for column in ("", "late", "first published", "stands now", "payments", "set aside"):
         table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
+    payments = {}
     for name, policy in POLICIES.items():
         published = reader.panes(name, window=CLOSED_MINUTE).to_pylist()
         standing = [row for row in reader.results(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
         aside = [row for row in reader.late(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
+        payments[name] = sum(row["payments"] for row in standing)
         table.add_row(
             name,
             policy,
             rupees(sum(pane["paise"] for pane in published if pane["timing"] == "ON_TIME")),
             rupees(sum(row["paise"] for row in standing)),
-            f"{sum(row['payments'] for row in standing):,}",
+            f"{payments[name]:,}",
             rupees(sum(row["paise"] for row in aside)),
         )
     console.print(table)
-    counts = {
-        name: sum(
-            row["payments"]
-            for row in reader.results(name).to_pylist()
-            if row["window_start"] == CLOSED_MINUTE
-        )
-        for name in ("dashboard", "warehouse")
-    }
-    console.print(_late_in_words(counts["warehouse"] - counts["dashboard"]))
+    console.print(_late_in_words(payments["warehouse"] - payments["dashboard"]))
 
 
 def _late_in_words(late: int) -> str:

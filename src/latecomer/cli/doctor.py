@@ -143,9 +143,6 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     from latecomer.config.paths import SourcePath, list_files
     from latecomer.config.registered import Registered
 
-    if view.source.files is not None:
-        SourcePath(view.source_path).require_reached()
-
     if isinstance(view.format, Registered) and view.format.registry is not None:
         yield _registry(view, view.format)
     if view.source.kafka is not None:
@@ -160,6 +157,10 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
         return
     if view.source.dataframe is not None:
         yield Finding(what, "DataFrames that a program hands in")
+        return
+    hindrances = [*SourcePath(view.source_path).hindrances()]
+    if hindrances:
+        yield from (problem(what, sentence, "correct the source") for sentence in hindrances)
         return
     yield Finding(what, f"{counted(len(list_files(view.source_path)), 'file')} at {view.source_path}")
     encoding = view.source.files.encoding if view.source.files else UTF8

@@ -33,7 +33,7 @@ class Finding:
         return f"{mark}  {self.what}: {self.found}{fix}"
 
 
-def problem(what: str, error: Exception, otherwise: str) -> Finding:
+def problem(what: str, error: Exception | str, otherwise: str) -> Finding:
     """An error as a finding. Its fix is what the error says to do, or `otherwise`."""
     reason, _, fix = str(error).partition("; ")
     return Finding(what, reason, fix or otherwise)

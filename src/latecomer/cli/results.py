@@ -136,7 +136,8 @@ def results(
         asked = moment is None and not open_windows and (valid_text is not None or bool(key_values))
         is_open = _is_open(reader, output, valid, key_values) if asked else None
         empty = _nothing(is_open, moment and moment[1], valid_text, key_values)
-    show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
+        empty = empty or _no_windows(reader, file, output, open_windows)
+    show(rows, form, empty, limit)
     note(*reader.notes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +23,11 @@ from latecomer.cli.options import (
     print_warnings,
     share_of,
 )
+from latecomer.cli.steps import current
 from latecomer.errors import MachineError, StoreInUse
+
+if TYPE_CHECKING:
+    from latecomer.cli.progress import Watch
 
 TOO_MANY_DEAD = 3
 """The exit code if a batch has more dead letters than --max-dead allows."""
@@ -67,61 +71,61 @@ def run(
     master: Master = None,
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
-    choose_zone(zone, file)
-    most = None if max_dead is None else share_of("--max-dead", max_dead)
-    pipeline = load(file)
-    print_warnings(pipeline, file)
-    serving = None
-    if metrics is not None:  # an address that cannot be served is reported before Spark starts
-        from latecomer.observe.serving import ServedMetrics
-
-        serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
+    display, stop = current(), threading.Event()
+    watch: Watch | None = None
     try:
-        from latecomer.after.reading.reader import Reader
-        from latecomer.after.serving.postgres import beside_a_run
-        from latecomer.cli.progress import Watch, print_dead_letters, print_summary
-        from latecomer.cli.steps import current
-        from latecomer.engine.running import run as run_pipeline
-        from latecomer.spark.master import use_master
+        choose_zone(zone, file)
+        most = None if max_dead is None else share_of("--max-dead", max_dead)
+        pipeline = load(file)
+        print_warnings(pipeline, file)
+        serving = None
+        if metrics is not None:  # an address that cannot be served is reported before Spark starts
+            from latecomer.observe.serving import ServedMetrics
 
-        use_master(master)
-        hush_spark()
-    except ImportError as error:
-        raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
+            serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
+        try:
+            from latecomer.after.reading.reader import Reader
+            from latecomer.after.serving.postgres import beside_a_run
+            from latecomer.cli import progress
+            from latecomer.engine.running import run as run_pipeline
+            from latecomer.spark.master import use_master
 
-    watch, stop, display = Watch(pipeline, file, form, most, serving), threading.Event(), current()
-    options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file, "standby": standby}
+            use_master(master)
+            hush_spark()
+        except ImportError as error:
+            raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
-    def print_stop() -> None:
-        display.rest()
-        last = watch.totals.last_batch
-        when = "before the first batch" if last is None else f"after batch {last}"
-        print(f"stopped {when}; the store is consistent", file=sys.stderr)
-
-    try:
+        watch = progress.Watch(pipeline, file, form, most, serving)
+        options = {"once": once, "drain": drain, "stop": stop, "file": file, "standby": standby}
         with serving or nullcontext():
             if serving is not None:
                 display.line(f"metrics: {serving.url}")
                 options["begin"] = serving.figures.begin
-            report = beside_a_run(run_pipeline, pipeline, **options)
+            report = beside_a_run(run_pipeline, pipeline, watch=watch, **options)
     except StoreInUse as error:
         if not (standby and stop.is_set()):
             raise
         display.rest()
         print(error, file=sys.stderr)
         return
-    except (
-        KeyboardInterrupt
-    ):  # Spark was starting or ending: during batches, the run itself handles the signal
-        print_stop()
+    except KeyboardInterrupt:
+        # Modules were loading, or Spark was starting or ending: between these, the run itself handles the signal.
+        _print_stop(watch)
         raise
     display.rest()
     if stop.is_set():
-        print_stop()
+        _print_stop(watch)
     if form is Format.TABLE:
-        print_summary(watch.totals, report)
-    print_dead_letters(watch.totals, Reader(pipeline), form, file)
+        progress.print_summary(watch.totals, report)
+    progress.print_dead_letters(watch.totals, Reader(pipeline), form, file)
     if not display.quiet:
         print(report.work.in_words, file=sys.stderr)
     if watch.too_many_dead:
         raise typer.Exit(TOO_MANY_DEAD)
+
+
+def _print_stop(watch: Watch | None) -> None:
+    current().rest()
+    last = None if watch is None else watch.totals.last_batch
+    when = "before the first batch" if last is None else f"after batch {last}"
+    print(f"stopped {when}; the store is consistent", file=sys.stderr)

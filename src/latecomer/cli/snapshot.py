@@ -43,11 +43,12 @@ def root_of(store: str) -> tuple[Location, Pipeline | None]:
 def place_of(written: str, pipeline: Pipeline | None) -> Location:
     """A place on the command line: a path relative to the current folder, or a URL with the pipeline's settings."""
     if scheme_of(written) in (None, "file"):
+        from latecomer.config.encodings import is_text
         from latecomer.config.places import why_no_path
 
         path = without_file_scheme(written)
         wrong = why_no_path(path)
-        if wrong is None and path.encode(errors="replace").decode() != path:
+        if wrong is None and not is_text(path):
             wrong = "tables cannot be in a path that is not UTF-8", "name another folder"
         if wrong is not None:
             raise WrongUsage("STORE or TO", written, f"cannot be used: {wrong[0]}", wrong[1])
