@@ -20,7 +20,6 @@ THE_ONES = (
 )
 OTHERS = {
     "observe/advise/raw_files.py": "files or a table of the user's, before any pipeline exists",
-    "after/certify/certificate.py": "a certificate is a file of the user's",
     "after/letters/fixing.py": "corrected texts are a file of the user's",
     "after/reconcile/": "the other side is a file or database of the user's",
     "cli/": "files that the user names; doctor looks at the machine",

@@ -156,6 +156,13 @@ def test_a_store_may_be_a_url(tmp_path: Path, written: str, place: str) -> None:
     assert str(pipeline.store_path / "events") == f"{place}/events"
 
 
+def test_a_file_of_credentials_of_nobody_is_refused(tmp_path: Path) -> None:
+    text = PIPELINE.format(**{**FINE, "store": "s3://bucket/lake"})
+    text += "storage: {credentials: ~nobody-of-that-name/keys}\n"
+    with pytest.raises(PipelineError, match=r"storage\.credentials: there is no such user"):
+        parse_pipeline(text, tmp_path / "pipeline.yaml")
+
+
 def test_how_urls_are_reached_is_known_by_place(tmp_path: Path) -> None:
     text = PIPELINE.format(**{**FINE, "store": "s3://bucket/lake", "source": "'s3://bucket/in/*.json'"})
     text += "storage: {endpoint: 'https://minio:9000', credentials: keys}\n"

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from config.mistakes_kit import KAFKA
+from latecomer.config.load import check_secrets, parse_pipeline
 from latecomer.config.secrets import reference_problems, resolved
-from latecomer.errors import SinkOutage
+from latecomer.errors import PipelineError, SinkOutage
 from latecomer.errors.redacting import without_secrets
 
 WORD = "tr\\ust-no-1"
@@ -38,6 +40,16 @@ def test_what_it_stood_for_is_in_no_sentence(tmp_path: Path, monkeypatch: pytest
         ),
         ("a${file:missing}b", "the file cannot be read (No such file or directory)", "${file:missing}"),
         ("${file:bytes}", "the file cannot be read (it is no text)", "${file:bytes}"),
+        (
+            "${file:~nobody-1/word}",
+            "the file cannot be read (there is no such user)",
+            "${file:~nobody-1/word}",
+        ),
+        (
+            "${file:/dev/zero}",
+            "the file cannot be read (it has more than 4,194,304 bytes)",
+            "${file:/dev/zero}",
+        ),
         ("${file:empty}", "stands for nothing", "${file:empty}"),
         ("${HOME}", "a reference says neither env nor file", "${HOME}"),
         ("${vault:x}", "a reference says neither env nor file", "${vault:x}"),
@@ -53,3 +65,17 @@ def test_a_reference_to_nothing_is_a_mistake(tmp_path: Path, written: str, messa
 
 def test_a_text_without_references_is_no_mistake(tmp_path: Path) -> None:
     assert not list(reference_problems([("target", "postgresql://db/books")], tmp_path))
+
+
+def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(KAFKA, encoding="utf-8")
+    with pytest.raises(PipelineError) as refused:
+        check_secrets(parse_pipeline(KAFKA, file), file)
+    outcome = {(problem.field, problem.line, problem.value) for problem in refused.value.problems}
+    assert outcome == {
+        ("source.kafka.servers", 5, "${env:NO_SERVERS}"),
+        ("source.kafka.options.sasl.password", 5, "${env:NO_WORD}"),
+        ("outputs.totals.late_to[0].servers", 13, "${env:NO_SINK}"),
+        ("dead_letters_to[0].target", 14, "${env:NO_TARGET}"),
+    }

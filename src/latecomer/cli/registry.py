@@ -18,6 +18,7 @@ from latecomer.cli.verbs import group
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
 from latecomer.model.hosts import is_loopback
+from latecomer.objects.small_files import small_text
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
@@ -317,9 +318,7 @@ def _token(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(TOKEN) or None
     try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise WrongUsage(
-            "--token-file", str(file), f"cannot be read ({reason})", "correct the path"
-        ) from None
+        return small_text(file).strip()
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise WrongUsage("--token-file", str(file), reason, "correct the path") from None

@@ -283,6 +283,8 @@ def _aggregate_types(
         elif kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
             reason = f"{aggregate.called} needs a number, and {aggregate.column} is {kind}"
             fix = "declare the column as a number in source.schema, or use count, min or max"
+            if kind == "string":
+                fix += "; set source.numbers if csv or json has numbers such as 1.234,56"
             if aggregate.column == event_time:
                 reason = f"{aggregate.called} needs a number, and {aggregate.column} is the event time"
                 fix = "name another column, or use count, min or max"

@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from latecomer.config.own import Written
+from latecomer.config.own import Named, Written, lacking
 from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
 
-MISTAKE = "custom_strategy"
-"""The type of the errors raised here. Their context has the field, relative to the caller's, the value and the fix."""
+MISTAKE = "mistake_within"
+"""The type of such errors. Their context has the field, relative to the caller's, the value and the fix."""
 _Kind = TypeVar("_Kind", bound=Model)
+_Own = TypeVar("_Own", bound=Named)
 
 
 def load_strategy(written: Custom, base: Path) -> Strategy:
@@ -31,9 +32,14 @@ def load_strategy(written: Custom, base: Path) -> Strategy:
     return _made(strategy, {**shared, **written.options}, "options", "options: of ", Strategy)
 
 
-def load_own(written: Written, kind: type[_Kind], base: Path, field: str) -> _Kind:
+def load_own(written: Written, kind: type[_Own], base: Path, field: str) -> _Own:
     """An instance of the source, decoder or sink that the file names, with its options."""
-    return _made(_load(written.name, base, kind, field), written.options, field, "", Model)
+    own = _load(written.name, base, kind, field)
+    for method in kind.METHODS:
+        if getattr(own, method) is getattr(kind, method):
+            message, fix = lacking(own, method)
+            raise mistake(field, message, written.name, fix)
+    return _made(own, written.options, field, "", Model)
 
 
 def made_with(model: type[_Kind], options: Mapping[str, Any], field: str) -> _Kind:
@@ -66,7 +72,7 @@ def _made(
         elif first["type"] == "missing":
             message, fix = "is missing", f"add it to {of}{name}"
         value = None if first["type"] == "missing" else first["input"]
-        raise _mistake(field, message, value, fix or f"write what {name} takes") from None
+        raise mistake(field, message, value, fix or f"write what {name} takes") from None
 
 
 def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
@@ -81,13 +87,13 @@ def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
         message, fix = f"module {name} cannot be loaded: {error!r}", "correct the module"
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             message, fix = f"there is no module {name}", f"put {name}.py beside the pipeline file"
-        raise _mistake(field, message, value, fix) from None
+        raise mistake(field, message, value, fix) from None
     finally:
         sys.path.remove(folder)
     loaded = Path(module.__file__ or "")
     for file in (beside.with_suffix(".py"), beside / "__init__.py"):
         if file.is_file() and loaded != file:
-            raise _mistake(
+            raise mistake(
                 field, f"another module {name} is loaded already ({loaded})", value, f"rename {file.name}"
             )
     return module
@@ -98,7 +104,7 @@ def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: 
     if inspect.isclass(member) and issubclass(member, kind):
         return member
     if member is not None:
-        raise _mistake(
+        raise mistake(
             field, f"{name} is not a {noun}", value, f"write class {name}(latecomer.{kind.__name__}):"
         )
     classes = [
@@ -110,10 +116,11 @@ def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: 
     fix = (
         f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(classes) or f'no {noun}'}"
     )
-    raise _mistake(field, f"module {module.__name__} has no class {name}", value, fix)
+    raise mistake(field, f"module {module.__name__} has no class {name}", value, fix)
 
 
-def _mistake(field: str, message: str, value: object, fix: str) -> PydanticCustomError:
+def mistake(field: str, message: str, value: object, fix: str) -> PydanticCustomError:
+    """An error at a field within the caller's."""
     return PydanticCustomError(
         MISTAKE, "{message}; {fix}", {"field": field, "message": message, "value": value, "fix": fix}
     )

@@ -14,6 +14,7 @@ from latecomer.config.secrets import reference_problems, resolved
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import LatecomerError, PipelineError, Problem, did_you_mean
 from latecomer.model.base import in_own_words
+from latecomer.objects.small_files import small_text
 from latecomer.schemas.avro import schema_of
 from latecomer.schemas.json_input import read_json
 from latecomer.schemas.migrations import Consumer, Migration, NewField, Soak
@@ -110,11 +111,10 @@ def _with_readers(document: dict[str, Any], file: Path, lines: Mapping[Location,
 def _reader_in(consumer: str, path: str, file: Path, lines: Mapping[Location, int]) -> Any:
     field = f"consumers.{consumer}.reader"
     try:
-        return read_json((file.parent / path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        return read_json(small_text(file.parent / path))
+    except OSError as error:
         fix = "name a file with an Avro schema, or write the schema itself"
-        problem = Problem(field, f"the file cannot be read ({reason})", path, fix)
+        problem = Problem(field, f"the file cannot be read ({error.strerror})", path, fix)
     except LatecomerError as error:
         problem = Problem(field, f"{path}: {error}", fix="correct the schema")
     raise PipelineError([at_line(problem, file, lines)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,15 +22,28 @@ class Named(Model):
 
     kind: ClassVar[str]
     """The name in the pipeline file: module:Class, unless the class comes with latecomer."""
+    METHODS: ClassVar[tuple[str, ...]] = ()
+    """Those that a user-defined class must have. latecomer's own have none: its stages read and write for these."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "kind" not in cls.__dict__:
             cls.kind = f"{cls.__module__}:{cls.__qualname__}"
 
+    def _lacks(self, method: str) -> NotImplementedError:
+        return NotImplementedError("; ".join(lacking(type(self), method)))
+
+
+def lacking(made: type[Named], method: str) -> tuple[str, str]:
+    """What is wrong with a class that lacks a method, and the fix."""
+    arguments = ", ".join(inspect.signature(getattr(made, method)).parameters)
+    return f"{made.kind} has no {method}()", f"write def {method}({arguments}):"
+
 
 class Decoder(Named):
     """Makes columns of the bytes of a record."""
+
+    METHODS: ClassVar[tuple[str, ...]] = ("decode",)
 
     @property
     def shown(self) -> str:
@@ -41,7 +55,7 @@ class Decoder(Named):
 
         `record` is binary. A record that cannot be decoded becomes a dead letter with its bytes.
         """
-        raise NotImplementedError(f"{self.kind} has no decode(); write def decode(self, record, columns):")
+        raise self._lacks("decode")
 
 
 class PolledSource(Named):
@@ -52,6 +66,7 @@ class PolledSource(Named):
     ARRIVAL: ClassVar[str] = "_lc_landed"
     RECORD: ClassVar[str] = "_lc_record"
     PARTITION: ClassVar[str] = "_lc_partition"
+    METHODS: ClassVar[tuple[str, ...]] = ("latest", "read")
 
     def columns(self) -> Mapping[str, str] | None:
         """The columns and their types. None where the source does not know them: then the pipeline file declares
@@ -67,7 +82,7 @@ class PolledSource(Named):
         It is called about once a second. `since` is the value that it returned before, None at first. It may return an
         earlier end, to keep batches small; it is called until it returns the same value twice.
         """
-        raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self, since):")
+        raise self._lacks("latest")
 
     def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame | pa.Table:
         """The rows after `since` (None: from the beginning) up to `until`, which `latest` returned. A second call must
@@ -77,7 +92,7 @@ class PolledSource(Named):
         together identify a row for ever; and ARRIVAL (timestamp), when the row came. Without ARRIVAL, a row comes when
         it is read. PARTITION (text) is the source partition of a row, where event.partition names no column.
         """
-        raise NotImplementedError(f"{self.kind} has no read(); write def read(self, spark, since, until):")
+        raise self._lacks("read")
 
     def remaining(self, until: Any) -> Any:
         """The part of an end that can still be read, where it was not read at once: `until` itself, or, where data was

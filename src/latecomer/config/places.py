@@ -49,6 +49,8 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
     """The paths: field, path, and whether it must be on this machine."""
     yield "store", pipeline.store, False
+    if pipeline.storage.credentials is not None:
+        yield "storage.credentials", pipeline.storage.credentials, False
     for name, view in pipeline.views.items():
         if view.source.files is not None:
             yield place_in(name, "source.files.path"), view.source.files.path, False

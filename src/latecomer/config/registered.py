@@ -13,6 +13,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.secrets import resolved
 from latecomer.errors import SourceError
 from latecomer.errors.redacting import conceal
+from latecomer.objects.small_files import named_file, small_text
 
 Layout = Literal["joined", "sized"]
 """How files hold messages: one after the other, or each after its length."""
@@ -188,11 +189,10 @@ class Protobuf(SchemaFormat):
 
 def schema_text(avro: Avro, base: Path) -> str:
     """The text of the schema file that the pipeline file names."""
-    file = base / Path(avro.schema_file or "").expanduser()
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        return small_text(named_file(avro.schema_file or "", base))
+    except OSError as error:
+        file = error.filename or avro.schema_file
         raise SourceError(
-            f"schema_file {file} cannot be read ({reason}); correct source.format.avro.schema_file"
+            f"schema_file {file} cannot be read ({error.strerror}); correct source.format.avro.schema_file"
         ) from None

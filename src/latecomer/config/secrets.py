@@ -13,6 +13,7 @@ from pathlib import Path
 
 from latecomer.errors import Problem
 from latecomer.errors.redacting import conceal
+from latecomer.objects.small_files import named_file, small_text
 
 _REFERENCE = re.compile(r"\$\{(?:(env|file):)?([^{}]*)\}")
 
@@ -61,10 +62,9 @@ def _reference_problem(field: str, written: str, base: Path) -> Problem | None:
         except KeyError:
             fix = f"set {reference[2]}, and start again"
             return Problem(field, "the environment has no such variable", reference[0], fix)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+        except OSError as error:
             fix = "correct the path, or make the file readable"
-            return Problem(field, f"the file cannot be read ({reason})", reference[0], fix)
+            return Problem(field, f"the file cannot be read ({error.strerror})", reference[0], fix)
         if not value:
             return Problem(field, "stands for nothing", reference[0], "set it to what should be used")
     return None
@@ -73,4 +73,4 @@ def _reference_problem(field: str, written: str, base: Path) -> Problem | None:
 def _value(reference: re.Match[str], base: Path) -> str:
     if reference[1] == "env":
         return os.environ[reference[2]]
-    return (base / Path(reference[2]).expanduser()).read_text(encoding="utf-8").strip("\r\n")
+    return small_text(named_file(reference[2], base)).strip("\n")

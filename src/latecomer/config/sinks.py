@@ -46,6 +46,7 @@ class Sink(Named):
     """What a sink can take. One that upserts keeps one pane of each window and key. An append-only one cannot overwrite
     what it has written."""
 
+    METHODS: ClassVar[tuple[str, ...]] = ("logic",)
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
@@ -70,7 +71,7 @@ class Sink(Named):
 
     def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
         """The object that writes what one output of a pipeline publishes. A class of your own must define it."""
-        raise NotImplementedError(f"{self.kind} has no logic(); write def logic(self, pipeline, shape):")
+        raise self._lacks("logic")
 
     def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
         """Whether the sink can take the panes; `replaces` says that a pane may replace another."""

@@ -17,9 +17,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
-from latecomer.config.custom import MISTAKE, load_own, load_strategy
+from latecomer.config.custom import load_own, load_strategy, mistake
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
@@ -114,9 +113,7 @@ def _leaves(name: str, kind: object) -> dict[str, str]:
         return flat_types(name, kind)
     except ValueError as error:
         message, _, fix = str(error).partition("; ")
-        raise PydanticCustomError(
-            MISTAKE, "{message}; {fix}", {"field": name, "message": message, "value": None, "fix": fix}
-        ) from None
+        raise mistake(name, message, None, fix) from None
 
 
 _FIELDS: dict[str, Any] = {"type": "object", "minProperties": 1}

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from latecomer.errors import PipelineError, Problem
+from latecomer.objects.small_files import TooLarge, as_text, small_bytes
 
 PIPELINE = "pipeline file"
 MAX_BYTES = 1_000_000
@@ -41,11 +42,9 @@ TimesAsText.add_implicit_resolver(f"{_SCALARS}float", re.compile(r"-?[0-9]+\.[0-
 def read_text(file: Path, what: str = PIPELINE) -> str:
     """The text of a file that is not too large."""
     try:
-        with open(file, "rb") as content:
-            written = content.read(MAX_BYTES + 1)  # a device has no size and may have no end
-        if len(written) > MAX_BYTES:
-            raise whole_file(file, f"is too large for a {what}", "keep it under 1 MB", what)
-        return written.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        return as_text(small_bytes(file, MAX_BYTES))
+    except TooLarge:
+        raise whole_file(file, f"is too large for a {what}", "keep it under 1 MB", what) from None
     except FileNotFoundError:
         raise whole_file(file, "there is no such file", "check the path", what) from None
     except IsADirectoryError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from latecomer.errors import RegistryError
+from latecomer.objects.small_files import small_bytes
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.registry import policy
 from latecomer.schemas.registry.client import Client
@@ -15,8 +16,6 @@ from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
 from latecomer.schemas.registry.names import Naming, subject_of
 from latecomer.schemas.registry.records import Definition, Deleted
-
-LARGEST_FILE = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,7 @@ def _files(folder: Path) -> tuple[list[_File], list[Problem]]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST_FILE + 1)
-        if len(raw) > LARGEST_FILE:
-            raise RegistryError(f"the file has more than {LARGEST_FILE} bytes")
-        return raw.decode("utf-8-sig")
+        return small_bytes(path).decode("utf-8-sig")
     except OSError as error:
         raise RegistryError(f"the file cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

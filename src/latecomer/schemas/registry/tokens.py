@@ -20,6 +20,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from latecomer.errors import RegistryError
+from latecomer.objects.small_files import small_text
 
 LOG = logging.getLogger(__name__)
 ENVIRONMENT = "LATECOMER_REGISTRY_TOKENS"
@@ -73,14 +74,15 @@ def new_token(name: str, scope: Scope) -> tuple[str, Token]:
 def add_token(path: Path, token: Token) -> None:
     """Add a token to a file. A new file can be read by its user alone."""
     try:
-        if path.exists() and any(each.name == token.name for each in _read_file(path, empty=True)):
+        before = _text_of(path) if path.exists() else ""
+        if any(each.name == token.name for each in read_tokens(before, str(path), empty=True)):
             raise RegistryError(f"{path} has a token called {token.name}; choose another name")
-        last_line_ends = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
         number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError as error:
         raise RegistryError(f"{path} cannot be written ({error.strerror}); correct --tokens") from None
+    first = "\n" if before and not before.endswith("\n") else ""
     with os.fdopen(number, "a", encoding="utf-8") as file:
-        file.write(f"{'' if last_line_ends else chr(10)}{token.line}\n")
+        file.write(f"{first}{token.line}\n")
 
 
 def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[Token, ...]:
@@ -132,7 +134,7 @@ class Tokens:
 
     @classmethod
     def of_file(cls, path: Path) -> Tokens:
-        return cls(_read_file(path), path)
+        return cls(_tokens_in(path), path)
 
     def token_of(self, secret: str) -> Token | None:
         """The token of a secret. The time this takes reveals nothing about the tokens."""
@@ -152,7 +154,7 @@ class Tokens:
                 return
             self._seen = now
             try:
-                self._tokens = _read_file(self._path)
+                self._tokens = _tokens_in(self._path)
             except RegistryError as error:
                 self._tokens = ()
                 LOG.warning("nobody is let in until the tokens can be read again: %s", error)
@@ -166,19 +168,22 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return state.st_ino, state.st_mtime_ns, state.st_size
 
 
-def _read_file(path: Path, *, empty: bool = False) -> tuple[Token, ...]:
+def _tokens_in(path: Path) -> tuple[Token, ...]:
+    return read_tokens(_text_of(path), str(path))
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file of tokens to which nobody else may add one."""
     try:
         mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
+        text = small_text(path)
     except OSError as error:
         raise RegistryError(
             f"{path}: the tokens cannot be read ({error.strerror}); correct --tokens"
         ) from None
-    except UnicodeDecodeError:
-        raise RegistryError(f"{path}: the tokens are no text; correct --tokens") from None
     if stat.S_IMODE(mode) & 0o022:
         raise RegistryError(f"{path}: others may write to this file, and add tokens; run chmod go-w {path}")
-    return read_tokens(text, str(path), empty=empty)
+    return text
 
 
 def tokens_of(path: Path | None) -> Tokens | None:
