@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.windowing.aggregates import Columns, State
-from latecomer.windowing.aggregates.merging import merge_states
+from latecomer.windowing.aggregates.state_merging import merge_states
 
 
 class Given:

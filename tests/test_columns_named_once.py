@@ -1,4 +1,4 @@
-"""Each private column is named in one place, and those that modules share in a `columns.py`: read off the source."""
+"""Each private column is named in one place, shared ones in a `private_columns.py`: read off the source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.after.rebuild import columns as of_rebuilds
+from latecomer.after.rebuild import private_columns as of_rebuilds
 from latecomer.config.names import PRIVATE
-from latecomer.log import columns as of_the_log
-from latecomer.source import columns as of_sources
-from latecomer.source.decode import columns as of_records
-from latecomer.store import columns as stored
-from latecomer.windowing import columns as of_windows
-from latecomer.windowing.firing import columns as of_panes
+from latecomer.log import private_columns as of_the_log
+from latecomer.source import private_columns as of_sources
+from latecomer.source.decode import private_columns as of_records
+from latecomer.store import private_columns as stored
+from latecomer.windowing import private_columns as of_windows
+from latecomer.windowing.firing import private_columns as of_panes
 
 SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 OTHERS = {
@@ -152,7 +152,7 @@ def _modules() -> dict[str, str]:
 
 def _lists_columns(module: str) -> bool:
     """Whether a module is one that names the columns of a stage. In `config/` are the columns of users."""
-    return module.endswith("/columns.py") and not module.startswith("config/")
+    return module.endswith("/private_columns.py")
 
 
 def test_a_private_column_is_named_in_one_place() -> None:
@@ -171,7 +171,7 @@ def test_what_modules_share_is_in_a_module_of_columns() -> None:
         if not _lists_columns(module) and module not in OTHERS
         for line, name in shared(text)
     ]
-    assert found == [], "move it to the columns.py of its stage, or begin its name with _"
+    assert found == [], "move it to the private_columns.py of its stage, or begin its name with _"
     assert [module for module in OTHERS if not list(shared(_modules()[module]))] == []
 
 

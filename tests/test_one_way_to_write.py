@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from latecomer.after.explain.document import _plain_values
 from latecomer.cli.options import Format
 from latecomer.cli.render import show
-from latecomer.sink.changes import JsonlLogic
+from latecomer.sink.change_files import JsonlLogic
+from latecomer.testing.row_values import as_json, typed
 from latecomer.testing.times import Times
-from latecomer.testing.values import as_json, typed
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

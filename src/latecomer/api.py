@@ -23,7 +23,7 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.after.serving import correcting
 from latecomer.after.serving.postgres import beside_a_run, keep_served
-from latecomer.after.serving.serving import preferred, serving
+from latecomer.after.serving.served import preferred, serving
 from latecomer.config.arguments import (
     Refused,
     refused_argument,

@@ -31,11 +31,11 @@ from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import refused_argument, require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.engine.batch_summary import Progress, progress_of
 from latecomer.engine.following import Following
 from latecomer.engine.intake import Intake
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.progress import Progress, progress_of
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.running import RunReport, opened, raise_in_words, report_of
 from latecomer.engine.starting import start_engine

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli, Lake, calling
 from latecomer import Reader
-from latecomer.cli.progress import dead_in_words
+from latecomer.cli.run_output import dead_in_words
 from latecomer.engine.pipeline import BatchReport
 from latecomer.errors import PipelineError
 from latecomer.log.events import Received

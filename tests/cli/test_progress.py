@@ -10,7 +10,8 @@ import pytest
 
 from cli.cli_kit import MINUTE, NOON
 from latecomer.cli.options import Format
-from latecomer.cli.progress import (
+from latecomer.cli.reporting import reporting
+from latecomer.cli.run_output import (
     Totals,
     as_json,
     as_line,
@@ -18,7 +19,6 @@ from latecomer.cli.progress import (
     print_summary,
     progress,
 )
-from latecomer.cli.reporting import reporting
 from latecomer.config.sources import Files
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import RunReport

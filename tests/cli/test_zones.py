@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import Cli, Lake
+from latecomer.after.reading.comparable_values import moments
 from latecomer.after.reading.reader import Reader
-from latecomer.after.reading.values import moments
 from latecomer.after.reconcile.databases import _column
 from latecomer.errors import StoreMismatch
 from latecomer.model.zoned import read

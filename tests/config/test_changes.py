@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latecomer.config.changes import changed
+from latecomer.config.changed_settings import changed
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sinks import JsonlSink

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.changes import changed
+from latecomer.config.changed_settings import changed
 from latecomer.config.load import parse_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output

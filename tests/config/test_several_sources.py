@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.changes import changed
+from latecomer.config.changed_settings import changed
 from latecomer.config.jsonschema import pipeline_schema
 from latecomer.config.load import check_against, check_secrets, doubts, parse_pipeline
 from latecomer.config.merged import merged

@@ -8,7 +8,7 @@ import pytest
 
 from cli.cli_kit import Cli, Lake, calling
 from dashboard.dashboard_kit import published_store
-from latecomer.observe.dashboard.serving import Dashboard
+from latecomer.observe.dashboard.page_server import Dashboard
 
 
 @pytest.fixture

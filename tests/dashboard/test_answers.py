@@ -13,7 +13,7 @@ import pytest
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, published_store
 from latecomer.observe.dashboard.answers import Answers, fingerprint
-from latecomer.observe.dashboard.serving import Dashboard
+from latecomer.observe.dashboard.page_server import Dashboard
 from observe.nowcast.nowcast_kit import Story, tell
 
 DAY = 24 * 60 * MINUTE

@@ -11,7 +11,7 @@ import pytest
 from latecomer.engine import following
 from latecomer.engine.intake import Intake
 from latecomer.errors import SourceOutage
-from latecomer.model.merging import ReadTo
+from latecomer.model.source_order import ReadTo
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline

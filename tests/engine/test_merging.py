@@ -20,10 +20,12 @@ from latecomer.model import types
 from latecomer.model.aggregates import NUMERIC, parse_aggregate
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import EVENTS, HELD, UNSETTLED, WAITING_EVENTS, late_column, new_column
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
-from latecomer.windowing.columns import (
+from latecomer.store.private_columns import EVENTS, HELD, UNSETTLED, WAITING_EVENTS, late_column, new_column
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.private_columns import (
     END,
     FATE,
     LAST_ARRIVAL,
@@ -31,8 +33,6 @@ from latecomer.windowing.columns import (
     LAST_WATERMARK,
     START,
 )
-from latecomer.windowing.fates import CODES
-from latecomer.windowing.merge import Merger
 from merging_kit import Given
 from scenarios import quick
 from spark_kit import pipeline_over

@@ -13,7 +13,7 @@ from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
 from latecomer.model.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
-from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store

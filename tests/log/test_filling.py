@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.log import filling
-from latecomer.log.columns import LogLane
+from latecomer.log.private_columns import LogLane
 from latecomer.log.writing import Folders
 from latecomer.store.data_files import DataFile
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.starting import start_engine
-from latecomer.source import files
-from latecomer.source.decode.files import SourceFile
+from latecomer.source import file_source
+from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.when_needed import when_needed
@@ -30,7 +30,7 @@ def test_more_than_a_hundred_of_a_file_set_it_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: int, runner: type[InProcess]
 ) -> None:
     """However they are spread over splits and tasks."""
-    monkeypatch.setattr(files, "SPLIT_BYTES", 50_000)
+    monkeypatch.setattr(file_source, "SPLIT_BYTES", 50_000)
     pipeline = pipeline_in(tmp_path, files={"max_line": "1KiB"}, schema=SCHEMA)
     written = [write_text(tmp_path, "a b.json", (ROW + LONG) * long), write_text(tmp_path, "b.json", ROW)]
     store = Store(pipeline, SCHEMA)

@@ -31,8 +31,8 @@ from latecomer.observe import figures, sizes
 from latecomer.observe.figures import Figures
 from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
+from latecomer.observe.metrics_server import ServedMetrics
 from latecomer.observe.recorded import read_history
-from latecomer.observe.serving import ServedMetrics
 from latecomer.spark.noted import noted_work
 from latecomer.store.publications import wall_clock
 from observe.observe_kit import Samples, get, read, samples, value

@@ -11,7 +11,7 @@ import pytest
 
 from cli.cli_kit import Cli
 from latecomer.errors import MachineError
-from latecomer.observe.serving import TOKEN, ServedMetrics, address_of
+from latecomer.observe.metrics_server import TOKEN, ServedMetrics, address_of
 from observe.observe_kit import get, samples, value, watched_shop
 
 SECRET = "s3cret-of-the-metrics"

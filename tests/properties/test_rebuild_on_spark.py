@@ -20,7 +20,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.serving import serving
+from latecomer.after.serving.served import serving
 from latecomer.config.checks import check
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger

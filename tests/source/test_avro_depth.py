@@ -11,7 +11,7 @@ from avro_data import leading_to_each_other, number
 from latecomer.schemas.avro import schema_of
 from latecomer.schemas.avro.bounds import DEEPEST_RECORD
 from latecomer.source.decode.avro_messages import AvroMessages
-from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.private_columns import CORRUPT
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source import kafka_fetch
 from latecomer.source.base import Chunk, Clock
 from latecomer.source.choose import source_of
-from latecomer.source.columns import BROKEN, LANDED, ORIGIN, POSITION
-from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.garbage import paused_collection
+from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.source.kafka_fetch import close_clients, fetched
 from latecomer.source.kafka_ranges import Ranges
 from latecomer.source.kafka_source import KafkaSource, TopicSplit
+from latecomer.source.private_columns import BROKEN, LANDED, ORIGIN, POSITION
 from source.kafka_source_kit import SCHEMA, awaited, payments, pipeline_on
 
 NEWEST = 1_800_000_000_000_000

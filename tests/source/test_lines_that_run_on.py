@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from latecomer import Reader, run
 from latecomer.config.load import load_pipeline
-from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.private_columns import CORRUPT
 
 WHOLE = [
     '{"n": 1, "s": "a"}',

@@ -28,7 +28,7 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.serving import serving
+from latecomer.after.serving.served import serving
 from latecomer.config.checks import check
 from latecomer.config.column_checks import check_columns, check_renames
 from latecomer.config.columns import clashing_names

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.reading import message_of, reading
 from latecomer.schemas.protobuf.schema import Schema, parse_schema
-from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.private_columns import CORRUPT, KEPT
 from latecomer.source.decode.protobuf_messages import ProtobufMessages
 
 RIDE = """

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from latecomer.errors import SourceError
 from latecomer.source.decode import retrying
-from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
@@ -25,7 +24,8 @@ from latecomer.source.decode.retrying import (
     reading_unchanged,
     with_retries,
 )
-from latecomer.source.files import FilePart, FileSource
+from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.file_source import FilePart, FileSource
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
     dead_letters,

@@ -20,7 +20,7 @@ from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceError
 from latecomer.log import events
 from latecomer.source.decode import retrying
-from latecomer.source.files import FilePart, FileSource
+from latecomer.source.file_source import FilePart, FileSource
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store
 from source.source_kit import (

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.log.columns import LogLane
 from latecomer.log.envelope import Given
+from latecomer.log.private_columns import LogLane
 from latecomer.log.split import LogPlan, SplitSummary
 from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.source.choose import source_of
-from latecomer.source.decode.files import SourceFile
-from latecomer.source.files import FilePart, FileSource
+from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.file_source import FilePart, FileSource
 from latecomer.source.found_files import UnreadableFiles
 from latecomer.spark.base import InProcess, Runner, Shared
 from latecomer.spark.runner import SparkRunner

@@ -15,7 +15,15 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import percentile
 from latecomer.model.zoned import written
-from latecomer.observe.advise.tables import P99, Table, biases, delays_by_group, skews, what_ifs, who_is_late
+from latecomer.observe.advise.report_tables import (
+    P99,
+    Table,
+    biases,
+    delays_by_group,
+    skews,
+    what_ifs,
+    who_is_late,
+)
 
 if TYPE_CHECKING:
     from latecomer.observe.advise.report import Advice, Distribution, OutputReport

@@ -46,7 +46,7 @@ def correct(
 
     Call it at any time, also while the pipeline runs: what is corrected already is not changed.
     """
-    from latecomer.after.serving import correcting, grains, serving
+    from latecomer.after.serving import correcting, grains, served
     from latecomer.after.serving.postgres import keep_served
     from latecomer.cli.render import show
 
@@ -55,7 +55,7 @@ def correct(
     reader = open_reader(file)
     grains.check_grain(reader, output, by)
     done = correcting.correct_and_count(reader, output, first, end)
-    rows = serving.corrections(reader, output) if everything else done.rows
+    rows = served.corrections(reader, output) if everything else done.rows
     shown = grains.by_grain(reader, output, rows, by)
     show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
     if done.rows.num_rows:

@@ -29,7 +29,7 @@ def dashboard(
     It only reads the stores, so it also works for a pipeline that runs elsewhere or has stopped. Ctrl-C ends it.
     """
     from latecomer.cli.steps import current
-    from latecomer.observe.dashboard.serving import Dashboard
+    from latecomer.observe.dashboard.page_server import Dashboard
 
     host, port = address_of("--listen", listen, 9465)
     choose_zone(zone, files[0])

@@ -201,7 +201,7 @@ def tables(
 
     In contract, old columns are dropped if no row loses a value; after a rollback they come back, filled.
     """
-    from latecomer.after.migrate.tables import sink_tables
+    from latecomer.after.migrate.sink_tables import sink_tables
     from latecomer.store.store import open_store
 
     require_no_csv(form)

@@ -90,17 +90,17 @@ def serve(
 ) -> None:
     """Serve a schema registry until it is stopped. What it has acknowledged is on the disk."""
     from latecomer.cli.steps import current
-    from latecomer.schemas.registry import serving
+    from latecomer.schemas.registry import server
     from latecomer.schemas.registry.core import Registry
     from latecomer.schemas.registry.opening import open_database
     from latecomer.schemas.registry.tokens import tokens_of
 
-    serving.require_packages()
+    server.require_packages()
     known = tokens_of(tokens)
-    serving.require_safe(host, known)
-    serving.require_certificate(tls_cert, tls_key)
+    server.require_safe(host, known)
+    server.require_certificate(tls_cert, tls_key)
     with (
-        closing(serving.bound_socket(host, port)) as listening,
+        closing(server.bound_socket(host, port)) as listening,
         closing(Registry(open_database(store))) as kept,
     ):
         shown = f"[{host}]" if ":" in host else host
@@ -111,7 +111,7 @@ def serve(
             note("there are no tokens: everybody on this machine may change everything")
         elif tls_cert is None and not is_loopback(host):
             note("tokens go over the network unencrypted; give --tls-cert, or put a proxy with TLS before it")
-        serving.serve(kept, known, listening, tls_cert, tls_key)
+        server.serve(kept, known, listening, tls_cert, tls_key)
 
 
 @token.command("new")

@@ -119,7 +119,7 @@ def results(
         fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
         raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
     if serving or prefer is not None:
-        from latecomer.after.serving import serving as served
+        from latecomer.after.serving import served
 
         # Corrections are known as they are now, for windows that have closed.
         _require_alone("--serving" if serving else "--prefer", {"--open": open_windows, **texts})

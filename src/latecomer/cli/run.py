@@ -27,7 +27,7 @@ from latecomer.cli.steps import current
 from latecomer.errors import MachineError, StoreInUse
 
 if TYPE_CHECKING:
-    from latecomer.cli.progress import Watch
+    from latecomer.cli.run_output import Watch
 
 TOO_MANY_DEAD = 3
 """The exit code if a batch has more dead letters than --max-dead allows."""
@@ -80,13 +80,13 @@ def run(
         print_warnings(pipeline, file)
         serving = None
         if metrics is not None:  # an address that cannot be served is reported before Spark starts
-            from latecomer.observe.serving import ServedMetrics
+            from latecomer.observe.metrics_server import ServedMetrics
 
             serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
         try:
             from latecomer.after.reading.reader import Reader
             from latecomer.after.serving.postgres import beside_a_run
-            from latecomer.cli import progress
+            from latecomer.cli import run_output
             from latecomer.engine.running import run as run_pipeline
             from latecomer.spark.master import use_master
 
@@ -95,7 +95,7 @@ def run(
         except ImportError as error:
             raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
-        watch = progress.Watch(pipeline, file, form, most, serving)
+        watch = run_output.Watch(pipeline, file, form, most, serving)
         options = {"once": once, "drain": drain, "stop": stop, "file": file, "standby": standby}
         with serving or nullcontext():
             if serving is not None:
@@ -116,8 +116,8 @@ def run(
     if stop.is_set():
         _print_stop(watch)
     if form is Format.TABLE:
-        progress.print_summary(watch.totals, report)
-    progress.print_dead_letters(watch.totals, Reader(pipeline), form, file)
+        run_output.print_summary(watch.totals, report)
+    run_output.print_dead_letters(watch.totals, Reader(pipeline), form, file)
     if not display.quiet:
         print(report.work.in_words, file=sys.stderr)
     if watch.too_many_dead:

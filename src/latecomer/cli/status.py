@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
     """Show how far each sink is: its last batch, how many it lacks, since when and why."""
     from latecomer.after.reading.reader import Reader
-    from latecomer.cli.progress import watermark_in_words
     from latecomer.cli.render import show
+    from latecomer.cli.run_output import watermark_in_words
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
     from latecomer.store.store import open_store

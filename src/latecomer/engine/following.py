@@ -4,9 +4,9 @@ A source is asked for its new data. Its answer (which files, which offsets) is w
 answer, or a part of it, is a batch of the source.
 
 Several sources are read in the order of arrival, across all of them: a batch has what arrived by one moment, from each
-source (`model/merging.py`, ADR 0009). Sources whose rows have no arrival time are read by themselves, after the others.
-As long as one of these has unread data, its partitions are not idle, however far the others have moved the arrival
-clock.
+source (`model/source_order.py`, ADR 0009). Sources whose rows have no arrival time are read by themselves, after the
+others. As long as one of these has unread data, its partitions are not idle, however far the others have moved the
+arrival clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from functools import cached_property
 from latecomer.engine.intake import Intake
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceOutage
-from latecomer.model.merging import Plan, ReadTo, Waiting, next_batch
+from latecomer.model.source_order import Plan, ReadTo, Waiting, next_batch
 from latecomer.source.base import FollowedSource, Slice
 from latecomer.source.choose import sources_of
 from latecomer.store.store import home_of

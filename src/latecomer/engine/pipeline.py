@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from latecomer.config.models import Pipeline
@@ -24,7 +23,7 @@ from latecomer.log.filling import fill
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.ledger import Entry
 from latecomer.sink.keeper import SinkKeeper
-from latecomer.source.base import MergedSlice, Slice
+from latecomer.source.base import Slice
 from latecomer.spark.base import Runner
 from latecomer.store.data_files import DataFile
 from latecomer.store.failpoints import failpoint
@@ -78,8 +77,7 @@ class Engine:
         """Whether the work that an interrupted run left is finished."""
         self.measured = False
         """Whether reports include how far each partition is, which only metrics need."""
-        self.reported: BatchReport | None = None
-        """The report of the last batch."""
+        self.last_report: BatchReport | None = None
         self.upkeep: ScheduledUpkeep | None = None
         """The upkeep of this run, once it follows its sources."""
 
@@ -109,22 +107,16 @@ class Engine:
         self.settle()
         stopwatch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
-        read_to = new.read_to if isinstance(new, MergedSlice) else {}
-        origin = Origin(source_batch, new.source, received.clocks.in_words, read_to)
+        origin = Origin(source_batch, new.source, received.clocks.in_words, new.read_to)
         section = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
         failpoint("watermarks.committed", number)
         self.last = number
         stopwatch.end("timeline")
         batch = Batch.of_logged(number, section, logged, self.log.batch(number))
         accepted = self.accepted(batch, "data", began, received, logged_intake(logged))
-        report = replace(
-            accepted.report,
-            out_of_step=out_of_step,
-            holding=self.keeper.holding(),
-            unread=new.unread,
-            events=self.log.written(number),
+        accepted = accepted.of_data(
+            stopwatch, out_of_step, self.keeper.holding(), new.unread, self.log.written(number)
         )
-        accepted = replace(accepted, report=report, watch=stopwatch)
         self._under_way = self._completing.submit(self.complete, accepted, self.outputs)
 
     def accepted(
@@ -167,15 +159,8 @@ class Engine:
         self.sinks.announce(number)
         now = time.monotonic()
         seconds, self._completed_at = now - max(accepted.began, self._completed_at), now
-        self.reported = replace(
-            accepted.report,
-            seconds=seconds,
-            entries=entries,
-            published_at=published_at,
-            stages=accepted.watch.seconds,
-            panes=panes,
-        )
-        self.watch(self.reported)
+        self.last_report = accepted.published(seconds, entries, published_at, panes)
+        self.watch(self.last_report)
 
     @property
     def reached(self) -> dict[str, int]:

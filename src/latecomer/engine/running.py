@@ -22,10 +22,10 @@ from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
 from latecomer.config.views import place_in
+from latecomer.engine.batch_summary import Progress, progress_of
 from latecomer.engine.following import follow
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.progress import Progress, progress_of
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of, watched
@@ -252,7 +252,7 @@ def report_of(engine: Engine) -> RunReport:
         engine.runner.work,
         engine.log.unknown,
         engine.filled,
-        None if engine.reported is None else progress_of(engine.reported),
+        None if engine.last_report is None else progress_of(engine.last_report),
     )
 
 

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.listener import (
 
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
+from latecomer.engine.batch_summary import Progress, by_output, progress_of
 from latecomer.engine.ledger.report import BatchReport
-from latecomer.engine.progress import Progress, by_output, progress_of
 from latecomer.model.verdicts import Fate
 from latecomer.model.written_values import json_seconds
 from latecomer.spark.errors import SPARK_ERRORS

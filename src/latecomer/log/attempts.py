@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from latecomer.log.columns import UNIQUE, LogLane
 from latecomer.log.duplicates import Landings, divided
 from latecomer.log.logged import LogSplit
 from latecomer.log.moments import counted_by
+from latecomer.log.private_columns import UNIQUE, LogLane
 from latecomer.log.split import LogPlan, SplitSummary, summary_of
 from latecomer.log.summaries import added, joined_ticks, sums_of
 from latecomer.log.writing import Folders, Written

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.columns import UNIQUE
 from latecomer.log.known_ids import KnownIds, by_hash
+from latecomer.log.private_columns import UNIQUE
 from latecomer.model.array_types import Flags, Integers
 from latecomer.store.files import Location, footer, new_token, read_table, remove, write_table
 

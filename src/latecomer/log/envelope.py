@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
-from latecomer.log.columns import RAW, REASON
 from latecomer.log.moments import event_numbers, flags, micros, possible
+from latecomer.log.private_columns import RAW, REASON
 from latecomer.model import types
 from latecomer.model.array_types import Flags, Objects
 from latecomer.model.arrays import flat
@@ -29,7 +29,10 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.source.columns import (
+from latecomer.source.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
+from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
+from latecomer.source.decode.stored_values import stored_rows, texts_of
+from latecomer.source.private_columns import (
     BROKEN,
     FIRST_ARRIVAL,
     FULL_ORIGIN,
@@ -39,9 +42,6 @@ from latecomer.source.columns import (
     PARTITION,
     POSITION,
 )
-from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.source.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
-from latecomer.source.decode.stored_values import stored_rows, texts_of
 from latecomer.store.layout import TIMESTAMP, Reading
 
 Column: TypeAlias = pa.Array
@@ -89,8 +89,8 @@ class Enveloped:
 
 
 def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str] = ()) -> Enveloped:
-    """Rows with the source's columns and those of `source/columns.py` → events and dead letters. Dead letters also have
-    the columns to `keep`."""
+    """Rows with the source's columns and those of `source/private_columns.py` → events and dead letters. Dead letters
+    also have the columns to `keep`."""
     pipeline, kinds = reading.pipeline, reading.columns
     event, order_by = pipeline.event, pipeline.order_by
     if reading.source:

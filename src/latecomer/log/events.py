@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 
 from latecomer.config.portable import portable
 from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
-from latecomer.log.columns import LogLane
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
 from latecomer.log.known_ids import KnownIds, remembered_since
 from latecomer.log.logged import Logged, LogSplit, OtherTicks
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
+from latecomer.log.private_columns import LogLane
 from latecomer.log.repeated import Repeated, repeated_in
 from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spans
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
 from latecomer.log.writing import Folders, LogTask, write_split
-from latecomer.model.merging import Waiting
 from latecomer.model.simple_predicates import needs_spark
+from latecomer.model.source_order import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
 from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline

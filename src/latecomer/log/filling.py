@@ -25,16 +25,16 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
-from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.source.decode.text_lines import Lines
 from latecomer.spark.base import Runner, Shared, in_turn_together
-from latecomer.store.columns import LANE
 from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
+from latecomer.store.private_columns import LANE
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 

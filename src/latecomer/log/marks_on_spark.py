@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.log.columns import LOGGED
+from latecomer.log.private_columns import LOGGED
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
 from latecomer.store.sql import ddl, is_true_sql, quoted

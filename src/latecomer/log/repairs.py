@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from latecomer.errors import LedgerError
-from latecomer.log.columns import RAW, REASON, LogLane
 from latecomer.log.envelope import Given, enveloped
 from latecomer.log.events import EventLog, LoggedBatch
+from latecomer.log.private_columns import RAW, REASON, LogLane
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import Slice
-from latecomer.source.columns import MISFIT, NUMBER
 from latecomer.source.fixes import Fix
+from latecomer.source.private_columns import MISFIT, NUMBER
 from latecomer.source.repaired import RepairedSource, slice_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import remove_all

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.columns import RAW, REASON, LogLane
 from latecomer.log.envelope import Enveloped, Given, enveloped
 from latecomer.log.measures import letter_amounts
+from latecomer.log.private_columns import RAW, REASON, LogLane
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.array_types import Flags, Unsigned
 from latecomer.model.strategies import Needs

@@ -12,16 +12,16 @@ from functools import partial
 
 import pyarrow as pa
 
-from latecomer.log.columns import UNIQUE, LogLane
 from latecomer.log.duplicates import EventsOfSplit
 from latecomer.log.envelope import Given
 from latecomer.log.known_ids import KnownIds
+from latecomer.log.private_columns import UNIQUE, LogLane
 from latecomer.log.split import LogPlan, SplitSummary, log_split
 from latecomer.model.array_types import Flags, Unsigned
 from latecomer.source.base import Split
 from latecomer.spark.base import Shared
-from latecomer.store.columns import LANE
 from latecomer.store.files import Location, new_token, sync, write_table
+from latecomer.store.private_columns import LANE
 
 FLUSH_BYTES = 256 << 20
 """If more bytes of a lane are held, they are written."""

@@ -9,7 +9,7 @@ from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.models import Pipeline
 from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors.redacting import redacted
-from latecomer.sink.changes import JsonlLogic, ParquetLogic
+from latecomer.sink.change_files import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.duckdb import DuckdbLogic
 from latecomer.sink.iceberg import IcebergLogic

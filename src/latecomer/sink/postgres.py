@@ -25,8 +25,8 @@ from latecomer.sink.base import PROGRESS, BuiltInLogic
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
-from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
+from latecomer.store.private_columns import free_name
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:

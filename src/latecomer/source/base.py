@@ -1,7 +1,7 @@
 """What the engine needs from a source: what is new, slices of it, and their rows.
 
 A slice can be read again, with the same rows, until it is in the log. Rows have the source's columns, under the names
-that the pipeline gives them, and the private columns of `columns.py`.
+that the pipeline gives them, and the private columns of `private_columns.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
-from latecomer.model.merging import ReadTo
+from latecomer.model.source_order import ReadTo
 from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.store.files import Location
 
@@ -43,6 +43,8 @@ class Slice:
     """How many rows the source had beyond this slice, if it knows that."""
     source: str = field(default="", kw_only=True)
     """The name of its source, or the names of several; empty if the pipeline has only one source."""
+    read_to: Mapping[str, ReadTo] = field(default_factory=dict, kw_only=True)
+    """How far each source is read with it, where it has slices of several."""
 
     @property
     def sources(self) -> Sequence[str]:
@@ -69,8 +71,6 @@ class MergedSlice(Slice):
     """Slices of several sources, or parts of them, that one batch reads in the order of arrival."""
 
     parts: Sequence[Part]
-    read_to: Mapping[str, ReadTo]
-    """How far each source is read with it."""
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class MergedSlice(Slice):
         return cls(
             max(each.slice.newest for each in parts),
             parts,
-            read_to,
+            read_to=read_to,
             partitions=partitions,
             unread=None if None in unread else sum(each or 0 for each in unread),
             source=_SEPARATOR.join(sorted({each.slice.source for each in parts})),
@@ -147,7 +147,7 @@ class Chunk:
 
     rows: pa.Table
     """The source's columns under the pipeline's names, ORIGIN, POSITION and, where they are known, the other columns of
-    `source/columns.py` and `source/decode/columns.py`. LANDED is in microseconds."""
+    `source/private_columns.py` and `source/decode/private_columns.py`. LANDED is in microseconds."""
     clock: Clock
     """The clock of their arrival times."""
     letters: RecordLetters

@@ -8,7 +8,7 @@ from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.registered import RegisteredJson
 from latecomer.source.base import FollowedSource
-from latecomer.source.files import FileSource
+from latecomer.source.file_source import FileSource
 from latecomer.source.frame_source import FrameSource
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_source import KafkaSource

@@ -11,7 +11,7 @@ from pathlib import Path
 from latecomer.config.paths import SourcePath
 from latecomer.objects.locations import Url, options_of
 from latecomer.source.checkpoint import CHECKPOINT, set_aside, taken_over
-from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.listing import Listing
 from latecomer.source.url_listing import UrlListing
 from latecomer.store import files

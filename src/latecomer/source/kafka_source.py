@@ -14,15 +14,15 @@ import pyarrow as pa
 from latecomer.config.kafka import ClientSettings
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.base import Chunk, Clock, Slice, Split
-from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
-from latecomer.source.decode.columns import RECORD
 from latecomer.source.decode.frames import HEAD_SIZE
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
+from latecomer.source.decode.private_columns import RECORD
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_fetch import Fetched, close_clients, fetched
 from latecomer.source.kafka_ranges import Place, Ranges, ranges_of
 from latecomer.source.polled import Polled, Range
+from latecomer.source.private_columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 

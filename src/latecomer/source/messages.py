@@ -10,15 +10,15 @@ import pyarrow as pa
 from latecomer.config.registered import Layout, Registered
 from latecomer.model.dead_letters import REST
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import POSITION
 from latecomer.source.decode.base import FileSplit
 from latecomer.source.decode.frames import FramedDecoder
 from latecomer.source.decode.messages import Message, messages_of
 from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.retrying import reading_unchanged
-from latecomer.source.files import FilePart
+from latecomer.source.file_source import FilePart
 from latecomer.source.found_files import FoundFiles
 from latecomer.source.letters import RecordLetters
+from latecomer.source.private_columns import POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 

@@ -23,9 +23,9 @@ from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreErr
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Chunk, FollowedSource, Slice, Split
 from latecomer.source.checkpoint import CHECKPOINT
-from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.base import other_columns
-from latecomer.source.decode.columns import RECORD
+from latecomer.source.decode.private_columns import RECORD
+from latecomer.source.private_columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS

@@ -15,14 +15,14 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source
-from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
-from latecomer.source.decode.columns import RECORD
 from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.own import OwnRecords
+from latecomer.source.decode.private_columns import RECORD
 from latecomer.source.letters import RecordLetters
+from latecomer.source.private_columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import pyarrow as pa
 
 from latecomer.source.base import Split
-from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.spark.at_url import frame_of, write_frame
 from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import (

@@ -22,7 +22,7 @@ _NEEDED = (
     "pyarrow.parquet",
     "pyspark.worker",
     "latecomer.spark.tasks",
-    "latecomer.source.files",
+    "latecomer.source.file_source",
     "latecomer.log.writing",
     "latecomer.windowing.firing.tasks",
 )

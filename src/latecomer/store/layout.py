@@ -21,7 +21,7 @@ from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.verdicts import Fate
-from latecomer.store.columns import free_name
+from latecomer.store.private_columns import free_name
 from latecomer.store.state_types import WHOLE
 
 TIMESTAMP = pa.timestamp("us", "UTC")

@@ -8,7 +8,7 @@ dialect. The rest is the same in DataFusion, DuckDB, Postgres and Spark.
 from __future__ import annotations
 
 from latecomer.config.names import PRIVATE
-from latecomer.store.columns import NTH
+from latecomer.store.private_columns import NTH
 
 _FIRST = f"{PRIVATE}first_of_place"
 """The rank of the first pane of a window and key among all panes, bigint: never stored."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
-from latecomer.store.columns import state_column
+from latecomer.store.private_columns import state_column
 
 WHOLE = "decimal(38,0)"
 NARROW = "bigint"

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from latecomer.errors import StoreError
-from latecomer.model.merging import Begun, ReadTo
+from latecomer.model.source_order import Begun, ReadTo
 from latecomer.store import files
 from latecomer.store.fences import rewrite
 from latecomer.store.files import Location

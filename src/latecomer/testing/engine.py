@@ -24,13 +24,13 @@ from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
-from latecomer.model.merging import ReadTo
 from latecomer.model.panes import Op, Pane, Place, Timing
+from latecomer.model.source_order import ReadTo
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.source.base import MergedSlice, Part, Slice
-from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.spark.base import InProcess, Runner
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session

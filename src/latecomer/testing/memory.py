@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.source.decode.columns import RECORD
+from latecomer.source.decode.private_columns import RECORD
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 

@@ -14,8 +14,8 @@ from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, to_moment
 from latecomer.model.ids import event_id
 from latecomer.model.sources import partition_of
+from latecomer.testing.row_values import UNFIT, as_json, held, moment, moment_as_json, typed
 from latecomer.testing.times import Times
-from latecomer.testing.values import UNFIT, as_json, held, moment, moment_as_json, typed
 
 
 class Plain(str):

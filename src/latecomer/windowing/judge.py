@@ -13,8 +13,8 @@ from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
 from latecomer.model.array_types import FateCodes, Flags, Integers, Micros
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Session, Windows
-from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
+from latecomer.store.private_columns import when_column
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.seen import as_seen, holds

@@ -16,8 +16,9 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import (
+from latecomer.source.private_columns import ORIGIN, POSITION
+from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.private_columns import (
     EVENTS,
     NEW_ASSIGNMENTS,
     NEW_BEHIND,
@@ -26,13 +27,20 @@ from latecomer.store.columns import (
     measure_column,
     new_column,
 )
-from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates import Columns, Events, State, states_of
 from latecomer.windowing.aggregates.base import alike, column_of, only
-from latecomer.windowing.aggregates.merging import merge_states
-from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.aggregates.state_merging import merge_states
 from latecomer.windowing.fates import CODES, ENTERS
+from latecomer.windowing.private_columns import (
+    END,
+    FATE,
+    KEY,
+    LAST_ARRIVAL,
+    LAST_SEQUENCE,
+    LAST_WATERMARK,
+    START,
+)
 
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
 _MOMENTS = ("window_start", "window_end", "fired_at", "watermark")

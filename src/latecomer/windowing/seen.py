@@ -20,7 +20,7 @@ from latecomer.log.logged import Logged
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.expressions import Expression, condition_of, expression
-from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, arrow_type
 from latecomer.windowing.vectors import Mask, over
 

@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
-from latecomer.log.columns import ARRIVAL
+from latecomer.log.private_columns import ARRIVAL
 from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
 from latecomer.model.array_types import FateCodes, Flags, Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import when_column
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
+from latecomer.store.private_columns import when_column
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Judged, fates
+from latecomer.windowing.private_columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.seen import as_seen, holds, stored_columns
 from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
 

@@ -17,7 +17,7 @@ from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
 from latecomer.windowing.aggregates.base import alike
-from latecomer.windowing.columns import END, KEY, START
+from latecomer.windowing.private_columns import END, KEY, START
 
 _MOST_CODES = 1 << 62
 

@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 
 from latecomer.config.derived import derived_types
 from latecomer.config.outputs import Output
-from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.private_columns import LOGGED
 from latecomer.spark.at_url import frame_of, write_frame
 from latecomer.spark.base import Runner, shared_out
 from latecomer.spark.value_or_null import VALUE, value_or_null
 from latecomer.store.files import Location, footer, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, quoted
-from latecomer.windowing.columns import BATCH
+from latecomer.windowing.private_columns import BATCH
 from latecomer.windowing.seen import spark_column, spark_expressions
 
 

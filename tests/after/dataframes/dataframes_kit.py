@@ -126,6 +126,6 @@ def read_by(lake: Lake, table: Table, output: str = "minutes") -> pa.Table:
         case Table.WATERMARKS:
             return reader.watermarks()
         case Table.CORRECTIONS:
-            from latecomer.after.serving.serving import corrections
+            from latecomer.after.serving.served import corrections
 
             return corrections(reader, output)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from latecomer.after.migrate.tables import SinkTable, sink_tables
+from latecomer.after.migrate.sink_tables import SinkTable, sink_tables
 from latecomer.errors import LatecomerError, SinkError
 from latecomer.schemas.migrations import Migration, Phase, State
 from latecomer.sink.keeper import SinkKeeper, check_sinks

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from latecomer.after.reading.values import exact, numbers, plain, together
+from latecomer.after.reading.comparable_values import exact, numbers, plain, together
 from latecomer.errors import LatecomerError
 
 

@@ -16,7 +16,7 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.serving import serving
+from latecomer.after.serving.served import serving
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.log.came_again import came_again

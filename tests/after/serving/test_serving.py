@@ -31,7 +31,7 @@ from faults.faults_kit import write_pipeline
 from latecomer.after.reading.choices import Engine, Origin
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import correct, corrections_of
-from latecomer.after.serving.serving import corrections, preferred, serving
+from latecomer.after.serving.served import corrections, preferred, serving
 from latecomer.after.serving.views import view
 from latecomer.config.load import load_pipeline
 from latecomer.engine.running import run

@@ -16,7 +16,7 @@ from latecomer.after.reading.choices import Grain
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.grains import by_grain
 from latecomer.after.serving.postgres import keep_served
-from latecomer.after.serving.serving import corrections, serving
+from latecomer.after.serving.served import corrections, serving
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.store.definitions import definition_of
 from latecomer.store.rebuilds import Rebuilds, Record

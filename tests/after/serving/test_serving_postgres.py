@@ -12,7 +12,7 @@ import pytest
 from after.serving.correct_kit import late, make_lake, publish, reader, served
 from cli.cli_kit import Lake
 from latecomer.after.reading.choices import Engine
-from latecomer.after.serving.serving import serving
+from latecomer.after.serving.served import serving
 from latecomer.after.serving.views import view
 from latecomer.cli import main
 from postgres_kit import required_binaries, running

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import RemoveAction
 
-from latecomer.engine.upkeep.merging import merge, plan_merge
+from latecomer.engine.upkeep.file_merging import merge, plan_merge
 from latecomer.engine.upkeep.plan import Group, joined
 from latecomer.errors import StoreError
 from latecomer.store.data_files import DataFile, batches_of, is_merged

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.upkeep.upkeep_kit import Days
 from latecomer.engine.upkeep import plan
-from latecomer.engine.upkeep.merging import merge, plan_merge
+from latecomer.engine.upkeep.file_merging import merge, plan_merge
 from latecomer.engine.upkeep.plan import Group, arranged, clustered, complete, final, joined, parts
 from latecomer.model.durations import DAY, UNITS, to_moment
 from latecomer.store.data_files import DataFile, batches_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latecomer.schemas.jsonschema import SchemaError, changes, schema_of
-from latecomer.schemas.jsonschema.changes import LENIENT
+from latecomer.schemas.jsonschema.compatibility import LENIENT
 from latecomer.schemas.jsonschema.rules import RULES
 
 RECENT = "https://json-schema.org/draft/2020-12/schema"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latecomer.schemas.jsonschema import SchemaError, columns_of, schema_of
-from latecomer.schemas.jsonschema.columns import MOST_FIELDS
+from latecomer.schemas.jsonschema.object_columns import MOST_FIELDS
 
 ITEM = {"type": "object", "properties": {"sku": {"type": "string"}, "n": {"type": "integer"}}}
 

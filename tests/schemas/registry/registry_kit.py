@@ -171,7 +171,7 @@ def beside(
     store: str | Path, tokens: Path | None = None, token: str | None = None, port: int = 0
 ) -> Iterator[Server]:
     """The same server in a thread, which starts sooner; until the block ends."""
-    from latecomer.schemas.registry import serving as real
+    from latecomer.schemas.registry import server as real
     from latecomer.schemas.registry.core import Registry
     from latecomer.schemas.registry.opening import open_database
     from latecomer.schemas.registry.tokens import Tokens

@@ -9,7 +9,7 @@ import pytest
 from latecomer.errors import RegistryError, RegistryOutage
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.records import Definition
-from latecomer.schemas.registry.serving import require_certificate
+from latecomer.schemas.registry.server import require_certificate
 from schemas.registry.registry_kit import record, serving
 from tls_kit import Authority
 

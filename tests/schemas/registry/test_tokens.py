@@ -12,7 +12,7 @@ import pytest
 
 from latecomer.cli import main
 from latecomer.errors import RegistryError
-from latecomer.schemas.registry.serving import bound_socket, require_safe
+from latecomer.schemas.registry.server import bound_socket, require_safe
 from latecomer.schemas.registry.tokens import (
     ENVIRONMENT,
     Scope,

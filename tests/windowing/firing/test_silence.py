@@ -17,12 +17,12 @@ from latecomer.log.timeline.keeper import Section, Step
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.store.columns import SINCE, WAITING_EVENTS
 from latecomer.store.data_files import DataFile
 from latecomer.store.layout import TIMESTAMP
+from latecomer.store.private_columns import SINCE, WAITING_EVENTS
 from latecomer.windowing.firing.clocks import settled_at, settled_by
 from latecomer.windowing.firing.closing import places_to_close
-from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.firing.silence import has_news, silence_publishes
 

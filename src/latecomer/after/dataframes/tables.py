@@ -28,7 +28,7 @@ from latecomer.after.reading.questions import (
 )
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import corrections_of
-from latecomer.after.serving.serving import counting_corrections
+from latecomer.after.serving.served import counting_corrections
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.failed import failed_letters, letters_of

@@ -20,12 +20,12 @@ from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
-from latecomer.source.columns import NUMBER
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.files import SourceFile
-from latecomer.source.files import FileSource
+from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.file_source import FileSource
 from latecomer.source.fixes import check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles
+from latecomer.source.private_columns import NUMBER
 from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
 from latecomer.store.layout import DEAD_LETTERS, arrow_type

@@ -28,9 +28,9 @@ from latecomer.engine.rebuilds import require_whole_log
 from latecomer.engine.repairs import accept_repair
 from latecomer.engine.starting import start_engine
 from latecomer.errors import PipelineError, StoreInUse
-from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
+from latecomer.log.private_columns import RAW, REASON
 from latecomer.log.repairs import RepairLog
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.counting import counted
@@ -38,9 +38,9 @@ from latecomer.model.dead_letters import UNREADABLE
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline
-from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.decode.detail import Explainer
 from latecomer.source.fixes import Fix, empty_texts
+from latecomer.source.private_columns import FORM, MISFIT, NUMBER
 from latecomer.source.repaired import RepairSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.errors import explained

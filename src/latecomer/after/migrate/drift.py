@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.migrate.columns import BY_SPARK, ENVELOPE
 from latecomer.after.migrate.on_spark import computed_by_spark
+from latecomer.after.migrate.private_columns import BY_SPARK, ENVELOPE
 from latecomer.schemas.migrations import Checks, Migration, checks_of
 from latecomer.store.coverage import covered_since
 from latecomer.store.store import Store

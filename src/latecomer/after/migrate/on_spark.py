@@ -9,8 +9,8 @@ from operator import itemgetter
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from latecomer.after.migrate.columns import BY_SPARK, ENVELOPE
-from latecomer.log.columns import LOGGED
+from latecomer.after.migrate.private_columns import BY_SPARK, ENVELOPE
+from latecomer.log.private_columns import LOGGED
 from latecomer.model.expressions import Expression
 from latecomer.model.predicates import with_paths_quoted
 from latecomer.schemas.migrations import Checks
@@ -22,7 +22,7 @@ from latecomer.store.data_files import DataFile
 from latecomer.store.files import log_file
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.windowing.columns import BATCH
+from latecomer.windowing.private_columns import BATCH
 
 ROWS_AT_ONCE = 1_000_000
 """Files of about so many rows are read at once: the driver's memory does not grow with the log."""

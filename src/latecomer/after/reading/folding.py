@@ -18,12 +18,12 @@ from latecomer.model import types
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
 from latecomer.model.array_types import Integers
 from latecomer.model.arrays import flat
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import state_column
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import arrow_type
+from latecomer.store.private_columns import state_column
 from latecomer.windowing import aggregates
 from latecomer.windowing.aggregates import exact
-from latecomer.windowing.aggregates.merging import merge_states
+from latecomer.windowing.aggregates.state_merging import merge_states
 from latecomer.windowing.judge import Judged
 
 State = Mapping[str, Any]

@@ -10,7 +10,7 @@ from latecomer.after.reading.folding import values_of
 from latecomer.after.reading.questions import PLAIN, Book, folded
 from latecomer.config.names import PRIVATE
 from latecomer.model.aggregates import Aggregate
-from latecomer.store.columns import state_column
+from latecomer.store.private_columns import state_column
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.state_types import state_parts
 

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
+from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.store.columns import EVENTS, HELD
+from latecomer.store.private_columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
-from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.merging import last_of, numbers, places_of
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.private_columns import END, START
 from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered
 

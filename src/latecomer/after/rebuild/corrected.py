@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.columns import AFTER, PRIOR, SEQUENCE
+from latecomer.after.rebuild.private_columns import AFTER, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, place_names, stated_kinds
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN
 from latecomer.after.rebuild.changes import changes as differences
-from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.corrected import field_of, parts, write_panes
+from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.log.events import EventLog
 from latecomer.log.progress import Watch, Watched
@@ -25,16 +25,16 @@ from latecomer.model.durations import iso
 from latecomer.model.ledger import exact_amounts
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.written_values import json_value
-from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.data_files import DataFile
 from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
 from latecomer.store.layout import arrow_type
+from latecomer.store.private_columns import EVENTS
 from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
 from latecomer.store.store import Store
-from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.firing.stopping import stopping_in_words
+from latecomer.windowing.private_columns import END, START
 from latecomer.windowing.spark_columns import computed as by_spark
 
 LARGEST = 10

@@ -22,17 +22,17 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT
-from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.store.data_files import DataFile
 from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
-from latecomer.windowing.columns import END, START
+from latecomer.store.private_columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.windowing.firing.empty import zero_sums
 from latecomer.windowing.firing.merging import constant, last_of, places_of
 from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.private_columns import END, START
 
 
 @dataclass(frozen=True)

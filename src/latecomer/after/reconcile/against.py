@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from latecomer.after.reading.values import refused
+from latecomer.after.reading.comparable_values import refused
 from latecomer.after.reconcile.databases import ask_postgres, ask_sqlite, first_line, is_postgres
 from latecomer.config.arguments import path_of
 from latecomer.errors import did_you_mean

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from latecomer.after.reading.values import exact, refused
+from latecomer.after.reading.comparable_values import exact, refused
 from latecomer.errors.redacting import HIDDEN, is_torn, redacted
 from latecomer.store.layout import TIMESTAMP
 

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
 import pyarrow as pa
 
 from latecomer.after.reading.accounts import Number
-from latecomer.after.reading.values import refused
+from latecomer.after.reading.comparable_values import refused
 from latecomer.after.replay.comparison import CHANGES, CLOSE, EQUAL
 
 KINDS = ("side_output", "dropped", "not_closed", "dead_letter")

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.accounts import Accounts, Loose, Number, Span
+from latecomer.after.reading.comparable_values import is_number, like, moments, plain, refused, together
 from latecomer.after.reading.reader import Reader
-from latecomer.after.reading.values import is_number, like, moments, plain, refused, together
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING, largest_first

@@ -32,7 +32,6 @@ from latecomer.store.coverage import require_windows
 from latecomer.store.files import log_file, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
-from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.firing.batch import Batch
 from latecomer.windowing.firing.choose import output_logic
@@ -41,6 +40,7 @@ from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.log_computation import only_on_time
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.private_columns import END, START
 from latecomer.windowing.spark_columns import computed
 
 LOG = logging.getLogger(__name__)

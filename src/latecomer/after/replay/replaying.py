@@ -31,7 +31,7 @@ from latecomer.after.replay.comparison import (
 )
 from latecomer.after.replay.past_log import PastLog
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
-from latecomer.config.changes import changed
+from latecomer.config.changed_settings import changed
 from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline

@@ -19,7 +19,7 @@ import pyarrow as pa
 from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_repeats
 from latecomer.after.reading.questions import PLAIN
 from latecomer.after.reading.reader import Reader
-from latecomer.after.serving.columns import GATHERED
+from latecomer.after.serving.private_columns import GATHERED
 from latecomer.after.serving.states import averaged, gathered_columns, state_columns, with_states
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
@@ -27,12 +27,12 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import TABLE, exclusive
 from latecomer.store.private import keep_private
+from latecomer.store.private_columns import free_name
 from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables

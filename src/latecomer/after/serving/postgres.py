@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import corrections_of
 from latecomer.after.serving.grains import by_grain, row_schema
-from latecomer.after.serving.serving import corrections, served_schema
+from latecomer.after.serving.served import corrections, served_schema
 from latecomer.after.serving.views import check_postgres, postgres_statement
 from latecomer.config.models import Pipeline
 from latecomer.config.sinks import PostgresSink

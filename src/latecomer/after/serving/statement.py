@@ -12,14 +12,14 @@ from decimal import Decimal
 from typing import Literal
 
 from latecomer.after.reading.choices import Origin
-from latecomer.after.serving.columns import STATES
 from latecomer.after.serving.correcting import Corrections, wide
+from latecomer.after.serving.private_columns import STATES
 from latecomer.after.serving.states import gathered_states, state_columns
 from latecomer.config.names import PRIVATE
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
-from latecomer.store.columns import state_column
+from latecomer.store.private_columns import state_column
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.standing import newest_first, not_taken_back, standing
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.reading.folding import State, states_of, values_of
-from latecomer.after.serving.columns import GATHERED
+from latecomer.after.serving.private_columns import GATHERED
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.store.columns import state_column
 from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.private_columns import state_column
 from latecomer.store.sql import double_quoted
 from latecomer.store.state_types import state_parts
 

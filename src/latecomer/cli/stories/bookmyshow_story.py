@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.serving import serving
+from latecomer.after.serving.served import serving
 from latecomer.cli.stories.bookmyshow import OUTPUT, START, Place, Scenario
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline

@@ -27,8 +27,6 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.columns import EVENTS as PANE_EVENTS
-from latecomer.store.columns import measure_column
 from latecomer.store.coverage import (
     DEAD_LETTERS,
     DUPLICATES,
@@ -40,6 +38,8 @@ from latecomer.store.coverage import (
 )
 from latecomer.store.coverage import EVENTS as LOG
 from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.private_columns import EVENTS as PANE_EVENTS
+from latecomer.store.private_columns import measure_column
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.recovery import require_unbroken, require_whole_tables
 from latecomer.store.repairs import moved_letters

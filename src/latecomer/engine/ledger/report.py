@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from latecomer.model.publications import lag
@@ -83,3 +83,32 @@ class AcceptedBatch:
     """What is known of it before it is published."""
     intake: Intake | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def of_data(
+        self,
+        watch: Stopwatch,
+        out_of_step: OutOfStep | None,
+        holding: Sequence[SilentPartition],
+        unread: int | None,
+        events: Sequence[DataFile],
+    ) -> AcceptedBatch:
+        """The batch with what is known only of data that was just read from its source."""
+        report = replace(self.report, out_of_step=out_of_step, holding=holding, unread=unread, events=events)
+        return replace(self, report=report, watch=watch)
+
+    def published(
+        self,
+        seconds: float,
+        entries: Sequence[Entry],
+        published_at: int,
+        panes: Mapping[str, Sequence[DataFile]],
+    ) -> BatchReport:
+        """The report, once the batch is published."""
+        return replace(
+            self.report,
+            seconds=seconds,
+            entries=entries,
+            published_at=published_at,
+            stages=self.watch.seconds,
+            panes=panes,
+        )

@@ -19,7 +19,7 @@ from latecomer.config.arguments import require_flags, require_moments, require_p
 from latecomer.config.models import Pipeline
 from latecomer.config.operation import LEAST_KEEP
 from latecomer.config.sizes import size_in_words
-from latecomer.engine.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
+from latecomer.engine.upkeep.file_merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, record, remove

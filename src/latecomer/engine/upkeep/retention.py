@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
 from latecomer.engine.ledger.amounts import BatchAmounts, table_amounts, table_parts
-from latecomer.engine.upkeep.merging import moment, without
+from latecomer.engine.upkeep.file_merging import moment, without
 from latecomer.errors import LedgerError
 from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model.durations import to_micros

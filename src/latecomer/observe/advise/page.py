@@ -11,8 +11,15 @@ from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.markup import escape
 from latecomer.model.zoned import written
 from latecomer.observe.advise.plots import curves, histogram
+from latecomer.observe.advise.report_tables import (
+    Table,
+    biases,
+    delays_by_group,
+    skews,
+    what_ifs,
+    who_is_late,
+)
 from latecomer.observe.advise.rows import setting_row
-from latecomer.observe.advise.tables import Table, biases, delays_by_group, skews, what_ifs, who_is_late
 
 if TYPE_CHECKING:
     from latecomer.model.lateness.sweep import WhatIf

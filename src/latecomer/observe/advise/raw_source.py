@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.values import is_number
+from latecomer.after.reading.comparable_values import is_number
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.zoned import read

@@ -18,7 +18,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.observe.nowcast.arrivals import estimable
 from latecomer.observe.nowcast.report import Names, Nowcast
-from latecomer.store.columns import EVENTS, free_name
+from latecomer.store.private_columns import EVENTS, free_name
 from latecomer.store.sql import double_quoted, listed, moment_literal
 from latecomer.store.standing import not_taken_back, standing
 

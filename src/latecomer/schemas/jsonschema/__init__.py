@@ -7,8 +7,8 @@ changes                      why Confluent's registry would refuse to read data 
 """
 
 from latecomer.schemas import SchemaError
-from latecomer.schemas.jsonschema.changes import changes
-from latecomer.schemas.jsonschema.columns import columns_of
+from latecomer.schemas.jsonschema.compatibility import changes
+from latecomer.schemas.jsonschema.object_columns import columns_of
 from latecomer.schemas.jsonschema.parsing import Schema, parse_schema, schema_of
 from latecomer.schemas.jsonschema.validation import Validator
 

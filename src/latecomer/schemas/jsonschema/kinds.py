@@ -1,7 +1,7 @@
 """A schema as Confluent's registry sees it: of one kind, or a combination of others.
 
 Confluent groups keywords by kind. A schema with keywords of several kinds is an `allOf` of one part for each:
-`{"type": "string", "enum": ["a"]}` is a string and an enum. The rules compare kinds (`changes.py`).
+`{"type": "string", "enum": ["a"]}` is a string and an enum. The rules compare kinds (`compatibility.py`).
 """
 
 from __future__ import annotations

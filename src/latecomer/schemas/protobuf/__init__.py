@@ -7,7 +7,7 @@ changes            why one schema may not read what another wrote, by Confluent'
 All of it needs the package `protobuf`, which is an extra: import this package only inside functions.
 """
 
-from latecomer.schemas.protobuf.changes import changes
+from latecomer.schemas.protobuf.compatibility import changes
 from latecomer.schemas.protobuf.reading import Reading, reading
 from latecomer.schemas.protobuf.schema import Schema, parse_schema
 

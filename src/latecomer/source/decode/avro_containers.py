@@ -28,11 +28,11 @@ from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooD
 from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.avro_reading import Rows, WriterReading, writer_reading
 from latecomer.source.decode.base import FileDecoder, FileSplit
-from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
-from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.json_text import misread_text, refused_text, shape_of
+from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.retrying import cached_by_file
 from latecomer.source.decode.retrying import reading as reading_file
+from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.stored_values import stored_rows
 
 MOST_UNPACKED = 512 << 20

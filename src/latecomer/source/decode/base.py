@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.source_file import SourceFile
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from latecomer.schemas.jsonschema import Schema, Validator
 from latecomer.schemas.jsonschema.records import NotJson
 from latecomer.source.decode.arrow_checked import Rules
 from latecomer.source.decode.arrow_text import NotPlain
-from latecomer.source.decode.columns import CORRUPT, KEPT
 from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
 from latecomer.source.decode.json_rows import JsonLines
+from latecomer.source.decode.private_columns import CORRUPT, KEPT
 from latecomer.source.decode.text_lines import Lines
 
 FEW = 64

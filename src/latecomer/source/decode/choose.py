@@ -12,11 +12,11 @@ from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.base import FileDecoder, RecordDecoder
 from latecomer.source.decode.checked_json import CheckedJson
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.source.decode.json import JsonFiles, JsonRecords
 from latecomer.source.decode.own import OwnLines, OwnRecords
 from latecomer.source.decode.parquet_reading import ParquetReading
+from latecomer.source.decode.source_file import SourceFile
 from latecomer.store.schemas import reader_of
 
 

@@ -19,10 +19,10 @@ from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
-from latecomer.source.decode.columns import EXTRA
 from latecomer.source.decode.csv_row import CsvRow
 from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.null_rows import null_columns
+from latecomer.source.decode.private_columns import EXTRA
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines
 from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
 

@@ -20,8 +20,8 @@ from latecomer.errors import LatecomerError
 from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
-from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.source.decode.null_rows import null_columns
+from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.model.written_numbers import LONGEST, PATTERN, POINT, Signs
-from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.store.sql import ddl
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION
+from latecomer.source.decode.private_columns import BROKEN, CORRUPT, POSITION
 from latecomer.store.layout import source_type
 
 

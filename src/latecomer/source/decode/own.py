@@ -13,8 +13,8 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.own import Decoder
 from latecomer.errors import SourceError, first_line
 from latecomer.source.decode.base import FileSplit, RecordDecoder, other_columns
-from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION, RECORD
 from latecomer.source.decode.limits import LongLine
+from latecomer.source.decode.private_columns import BROKEN, CORRUPT, POSITION, RECORD
 from latecomer.source.decode.text import TextFiles
 from latecomer.source.decode.text_lines import BLANK, Lines
 from latecomer.store.sql import quoted

@@ -25,8 +25,6 @@ from latecomer.model.arrays import flat
 from latecomer.model.paths import paths_of
 from latecomer.model.types import INTEGER_BITS, is_nested, nested_type, with_fields_of
 from latecomer.source.decode.base import FileDecoder, FileSplit
-from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
-from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
@@ -42,7 +40,9 @@ from latecomer.source.decode.parquet_values import (
     valid_rows,
     without_bad_texts,
 )
+from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.retrying import cached_by_file, reading
+from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.store.layout import source_type
 

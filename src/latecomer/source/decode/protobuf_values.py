@@ -18,7 +18,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from latecomer.schemas import SchemaError
-from latecomer.schemas.protobuf.changes import GROUPS, OWN_NUMBER, shown_type
+from latecomer.schemas.protobuf.compatibility import GROUPS, OWN_NUMBER, shown_type
 from latecomer.schemas.protobuf.reading import (
     AS_JSON,
     DURATION,

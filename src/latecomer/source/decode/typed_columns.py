@@ -14,7 +14,7 @@ from latecomer.model import types
 from latecomer.model.array_types import Flags
 from latecomer.model.written_numbers import POINT, Signs
 from latecomer.source.decode.arrow_text import DATE, NotPlain, typed, with_other_letters
-from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.private_columns import CORRUPT, KEPT
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.store.layout import source_type
 

@@ -15,7 +15,8 @@ from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.triggers import Every, Until
 from latecomer.model.verdicts import Fate
-from latecomer.store.columns import (
+from latecomer.store.layout import PaneLayout
+from latecomer.store.private_columns import (
     EARLY_IS_OVER,
     EVENTS,
     FIRST_CLOCK,
@@ -35,7 +36,6 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
-from latecomer.store.layout import PaneLayout
 from latecomer.windowing.aggregates.base import Columns, Events, Groups, State
 from latecomer.windowing.aggregates.counts import (
     Count,

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.arrays import flat
-from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type
+from latecomer.store.private_columns import state_column
 from latecomer.windowing.judge import Judged
 
 Columns: TypeAlias = dict[str, pa.Array]

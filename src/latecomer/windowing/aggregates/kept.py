@@ -20,9 +20,9 @@ from latecomer.model import types
 from latecomer.model.array_types import Integers
 from latecomer.model.arrays import flat
 from latecomer.model.json_text import json_text
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import state_column
+from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import arrow_type
+from latecomer.store.private_columns import state_column
 from latecomer.store.state_types import event_type, held_type, tally_type
 from latecomer.windowing.aggregates.base import (
     Columns,

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.array_types import Doubles, Flags, Integers
-from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type
+from latecomer.store.private_columns import state_column
 from latecomer.store.state_types import WHOLE
 from latecomer.windowing.aggregates.base import (
     Columns,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.arrays import flat
-from latecomer.store.columns import state_column
+from latecomer.store.private_columns import state_column
 from latecomer.windowing.aggregates.base import Columns, Events, Gathered, Groups, part, valid
 
 _GROUP, _VALUE = "group", "v"

@@ -19,14 +19,14 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Sliding, Window
-from latecomer.store.columns import EVENTS
 from latecomer.store.files import Location, read_table
 from latecomer.store.layout import TIMESTAMP
+from latecomer.store.private_columns import EVENTS
 from latecomer.store.sql import double_quoted
-from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.private_columns import END, START
 
 if TYPE_CHECKING:
     from latecomer.store.table import Table

@@ -11,10 +11,17 @@ import pyarrow.compute as pc
 from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.verdicts import Fate
-from latecomer.store.columns import EVENTS, NEW_BEHIND, NEW_PARTLY, late_column, measure_column, new_column
+from latecomer.store.private_columns import (
+    EVENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    late_column,
+    measure_column,
+    new_column,
+)
 from latecomer.windowing.aggregates import assignments_column
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.merge import Merger
 
 _NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}

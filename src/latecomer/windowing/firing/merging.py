@@ -16,12 +16,12 @@ from latecomer.model.array_types import Flags, Integers, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
-from latecomer.store.columns import EVENTS, SINCE
-from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.store.private_columns import EVENTS, SINCE
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.merge import Merger, replaced, with_columns
+from latecomer.windowing.private_columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.sessions import row_codes
 
 _LANES = (PaneLane.OPEN, PaneLane.FIRED, PaneLane.LATE, PaneLane.WAITING, PaneLane.REST)

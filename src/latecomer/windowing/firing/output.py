@@ -27,10 +27,10 @@ from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.batch import Batch, by_arrival
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Files, FiringPlan
 from latecomer.windowing.firing.lanes import added_counts
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.silence import has_news, silence_publishes
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import (

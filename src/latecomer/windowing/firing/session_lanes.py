@@ -22,14 +22,14 @@ from latecomer.model.array_types import Flags, Integers, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
-from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
+from latecomer.store.private_columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.merging import constant, numbers, taken_back
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.private_columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.sessions import Places
 
 

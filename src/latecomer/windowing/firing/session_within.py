@@ -19,7 +19,7 @@ from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.store.columns import (
+from latecomer.store.private_columns import (
     EARLY_IS_OVER,
     FIRST_CLOCK,
     FIRST_MARK,
@@ -32,11 +32,10 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.merging import constant, numbers, taken_back
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
     FoldedSessions,
@@ -52,6 +51,7 @@ from latecomer.windowing.firing.session_lanes import session_lanes
 from latecomer.windowing.firing.within import FiringWithin, merged_by
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
+from latecomer.windowing.private_columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
 from latecomer.windowing.sessions import Places, covering, firsts, in_order, key_codes
 

@@ -23,17 +23,17 @@ from latecomer.model.durations import to_micros
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.store.columns import SINCE, WAITING_EVENTS
 from latecomer.store.data_files import DataFile, kind_of
-from latecomer.windowing.columns import END, FATE, START
+from latecomer.store.private_columns import SINCE, WAITING_EVENTS
 from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.firing.batch import Batch
 from latecomer.windowing.firing.clocks import settled_by
 from latecomer.windowing.firing.closing import places_in
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.output import Met, OutputLogic, timeline, within
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
+from latecomer.windowing.private_columns import END, FATE, START
 from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
     Arrivals,

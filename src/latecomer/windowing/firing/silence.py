@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.triggers import Count, Every, per_firing
-from latecomer.store.columns import SINCE, WAITING_EVENTS
 from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.files import dataset
 from latecomer.store.layout import TIMESTAMP
+from latecomer.store.private_columns import SINCE, WAITING_EVENTS
 from latecomer.store.table import Table
 from latecomer.windowing.firing.clocks import Clocks, interval_passed, settled_by
-from latecomer.windowing.firing.columns import PaneLane
+from latecomer.windowing.firing.private_columns import PaneLane
 
 HasNews = Callable[[pa.RecordBatch, Section], bool]
 """Whether closed windows have events that no pane has published, by the columns NEWS of their states."""

@@ -26,7 +26,6 @@ from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, closing_panes
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.windowing.firing.folding import (
     MOST_PARTIALS,
@@ -37,6 +36,7 @@ from latecomer.windowing.firing.folding import (
     written,
 )
 from latecomer.windowing.firing.lanes import counts_of_lanes
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, standing_panes
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.firing.stopping import stopping_in_words

@@ -22,8 +22,8 @@ from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.store.columns import (
+from latecomer.source.private_columns import ORIGIN, POSITION
+from latecomer.store.private_columns import (
     EVENTS,
     FIRST_CLOCK,
     FIRST_MARK,
@@ -34,14 +34,22 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.merging import Firing, following, numbers, places_of
+from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
+from latecomer.windowing.private_columns import (
+    BATCH,
+    END,
+    FATE,
+    LAST_ARRIVAL,
+    LAST_SEQUENCE,
+    LAST_WATERMARK,
+    START,
+)
 from latecomer.windowing.sessions import firsts, text_ranks
 
 _STEP = f"{PRIVATE}step"

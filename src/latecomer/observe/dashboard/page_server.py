@@ -17,7 +17,7 @@ from latecomer.model.hosts import is_own_name
 from latecomer.observe.dashboard.answers import ROUTES, Answer, Answers
 from latecomer.observe.dashboard.page import PAGE, POLICY
 from latecomer.observe.dashboard.parameters import LONGEST, WrongRequest
-from latecomer.observe.serving import Handler, Offer, Server, lets_in, token_for
+from latecomer.observe.metrics_server import Handler, Offer, Server, lets_in, token_for
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_DASHBOARD_TOKEN"  # noqa: S105

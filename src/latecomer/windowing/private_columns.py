@@ -1,7 +1,7 @@
 """The private columns of events that are judged, and of windows that are merged.
 
-Judged events also have ARRIVAL of `log/columns.py`, ORIGIN and POSITION of `source/columns.py`; states
-have the columns of `store/columns.py`.
+Judged events also have ARRIVAL of `log/private_columns.py`, ORIGIN and POSITION of `source/private_columns.py`; states
+have the columns of `store/private_columns.py`.
 """
 
 from __future__ import annotations

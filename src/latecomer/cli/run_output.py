@@ -16,7 +16,7 @@ from latecomer.cli.options import Format
 from latecomer.cli.render import print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
-from latecomer.engine.progress import by_output, progress_of, rate
+from latecomer.engine.batch_summary import by_output, progress_of, rate
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from latecomer.config.sources import Files
     from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.running import RunReport
-    from latecomer.observe.serving import ServedMetrics
+    from latecomer.observe.metrics_server import ServedMetrics
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates in a line of progress; the summary has all."""

@@ -1,5 +1,5 @@
 """The private columns of queries that make and serve corrections. The columns of states that a correction stores are in
-`store/columns.py`."""
+`store/private_columns.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private columns of a source's rows. `source/decode/columns.py` has KEPT, CORRUPT, SCHEMA_ID and POSITION.
+"""The private columns of a source's rows. `source/decode/private_columns.py` has KEPT, CORRUPT, SCHEMA_ID and POSITION.
 
 Users' own sources fill the first of them too: `PolledSource` defines their names.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.own import PolledSource
-from latecomer.source.decode.columns import BROKEN as BROKEN
-from latecomer.source.decode.columns import POSITION as POSITION
+from latecomer.source.decode.private_columns import BROKEN as BROKEN
+from latecomer.source.decode.private_columns import POSITION as POSITION
 
 ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it, text."""

@@ -7,8 +7,8 @@ import pyarrow as pa
 from latecomer.after.reading.choices import Origin
 from latecomer.after.reading.folding import quotient
 from latecomer.after.reading.reader import Reader
-from latecomer.after.serving.columns import STATES
 from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
+from latecomer.after.serving.private_columns import STATES
 from latecomer.after.serving.statement import (
     DATAFUSION,
     base_columns,
