@@ -200,7 +200,7 @@ def test_each_column_says_what_it_holds() -> None:
 
 def test_each_stage_lists_its_columns() -> None:
     stages = {"source/decode", "source", "log", "windowing"}  # firing shares those of the store
-    listing = {module.removesuffix("/columns.py") for module in _modules() if _lists_columns(module)}
+    listing = {module.removesuffix("/private_columns.py") for module in _modules() if _lists_columns(module)}
     assert listing >= stages
 
 

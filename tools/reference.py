@@ -335,6 +335,7 @@ def errors() -> str:
     base = latecomer.LatecomerError
     text = [
         "# Errors\n\nThis page is made from the code. Every error that is raised on purpose is a `LatecomerError`. "
+        "`latecomer.errors` has all of them, `latecomer` those that programs raise or expect. "
         "The command line prints its message alone; `--debug` adds the stack trace. "
         "A `PipelineError` and wrong usage exit with 2, the others with 1.\n",
         "```\n" + "\n".join(_tree(base)) + "\n```\n",
@@ -353,8 +354,11 @@ def _errors(base: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def _public_subclasses(base: type[Exception]) -> list[type[Exception]]:
-    names = {*latecomer.__all__, *testing.__all__}
-    return [each for each in base.__subclasses__() if each.__name__ in names]
+    return [
+        each
+        for each in base.__subclasses__()
+        if each.__module__ == "latecomer.errors" or each.__name__ in testing.__all__
+    ]
 
 
 def _tree(base: type[Exception], before: str = "") -> Iterator[str]:

@@ -11,7 +11,7 @@ import typer
 from tools import reference
 
 import latecomer
-from latecomer import testing
+from latecomer import errors, testing
 from latecomer.cli import app
 from latecomer.config.jsonschema import pipeline_schema
 from latecomer.config.sinks import SINKS
@@ -71,7 +71,7 @@ def test_the_tree_of_errors_has_errors_alone() -> None:
     drawn = PAGES["docs/reference/errors.md"].partition("```\n")[2].partition("```")[0]
     for line in drawn.splitlines():
         name = line.lstrip("│├└─ ")
-        error = getattr(latecomer, name, None) or getattr(testing, name)
+        error = getattr(errors, name, None) or getattr(testing, name)
         assert issubclass(error, latecomer.LatecomerError)
 
 
