@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from config.mistakes_kit import KAFKA
+from latecomer.config.kafka import client_options
 from latecomer.config.load import check_secrets, parse_pipeline
 from latecomer.config.secrets import reference_problems, resolved
 from latecomer.errors import PipelineError, SinkOutage
@@ -79,3 +80,10 @@ def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
         ("outputs.totals.late_to[0].servers", 13, "${env:NO_SINK}"),
         ("dead_letters_to[0].target", 14, "${env:NO_TARGET}"),
     }
+
+
+def test_a_file_of_nobodys_in_a_clients_options_is_left_for_the_client_to_name(tmp_path: Path) -> None:
+    options = client_options(
+        {"ssl.ca.location": "~nobody-here/ca.pem", "client.id": "~nobody-here"}, tmp_path
+    )
+    assert options == {"ssl.ca.location": f"{tmp_path}/~nobody-here/ca.pem", "client.id": "~nobody-here"}

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
+from obstore.exceptions import GenericError
 
 from hdfs_kit import PATIENCE, Folder
 from latecomer.errors import StoreError, StoreOutage
@@ -243,6 +244,25 @@ def test_a_namenode_that_keeps_the_connection_and_is_silent_is_an_outage(
         for request in (files.read_bytes, files.exists, lambda place: files.replace_bytes(place, b"")):
             with pytest.raises(StoreOutage, match="cannot be used: it does not answer; check the endpoint"):
                 request(place)
+
+
+def test_a_namenode_that_falls_silent_while_a_file_is_written_is_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked for blocks, and told that the file is whole."""
+
+    class Silent:
+        def write(self, _: bytes = b"") -> bool:
+            return Event().wait(60)
+
+        close = write
+
+    monkeypatch.setattr(hdfs, "_LONGEST_WAIT", 0.2)
+    for written in (b"", b"x"):
+        writer = hdfs.HdfsWriter("lake/x", Silent(), lambda: pytest.fail("it has no name before it is whole"))  # type: ignore[arg-type]
+        assert writer.write(written) == len(written)
+        with pytest.raises(GenericError, match=r"timed out: no answer within 0\.2 s"):
+            writer.close()
 
 
 def test_a_name_service_that_is_not_known_names_the_setting() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
@@ -67,7 +68,11 @@ def client_options(written: Options, base: Path) -> dict[str, str]:
     for name, value in written.items():
         text = str(value).lower() if isinstance(value, bool) else resolved(str(value), base)
         if name.endswith(".location"):
-            text = str(base / Path(text).expanduser())
+            with suppress(
+                RuntimeError
+            ):  # there is no such user: the client says that it cannot open the file
+                text = str(Path(text).expanduser())
+            text = str(base / text)
         options[name] = conceal(text) if is_secret(name) else text
     return options
 

@@ -174,8 +174,8 @@ class HdfsStore:
         """Write a file: always (`overwrite`), only if there is none (`create`), or only over the version with a tag."""
         written, version = bytes(content), 0
         with self._draft(key) as draft:
-            with _obstore_errors(key), self._new(draft) as opened:
-                opened.write(written)
+            with _obstore_errors(key):
+                _answer(self._write, draft, written)
             if isinstance(mode, Mapping):
                 version = self._replace(key, draft, mode)
             else:
@@ -186,7 +186,8 @@ class HdfsStore:
         """A file that is written a part at a time. It exists once it is closed."""
         draft = self._draft_name(key)
         with _obstore_errors(key):
-            return HdfsWriter(key, self._new(draft), lambda: self._give_name(draft, key, True))
+            opened = _answer(self._new, draft)
+        return HdfsWriter(key, opened, lambda: self._give_name(draft, key, True))
 
     def copy(self, key: str, to: str) -> None:
         opened, _ = self._ask_current(key, self._client.read)
@@ -196,8 +197,12 @@ class HdfsStore:
                 writer.write(part)
         writer.close()
 
+    def _write(self, path: str, content: bytes) -> None:
+        with self._new(path) as opened:
+            opened.write(content)
+
     def _new(self, path: str) -> FileWriter:
-        return _answer(self._client.create, path, self._new_options(create_parent=True))
+        return self._client.create(path, self._new_options(create_parent=True))
 
     def _give_name(self, draft: str, key: str, replacing: bool) -> None:
         """Rename a draft to the file. A file that has versions gets another version."""
@@ -302,19 +307,30 @@ class HdfsStore:
 
 
 class HdfsWriter:
-    """A draft that is written a part at a time."""
+    """A draft that is written a part at a time: a part may need a new block, for which the NameNode is asked."""
 
     def __init__(self, key: str, draft: FileWriter, give_name: Callable[[], None]) -> None:
         self._key, self._draft, self._give_name = key, draft, give_name
+        self._part = bytearray()
 
     def write(self, content: Any) -> int:
-        with _obstore_errors(self._key):
-            return int(self._draft.write(bytes(content)))
+        added = memoryview(content).cast("B")
+        self._part += added
+        if len(self._part) >= _PART:
+            self._send_part()
+        return added.nbytes
 
     def close(self) -> None:
+        self._send_part()
         with _obstore_errors(self._key):
-            self._draft.close()
+            _answer(self._draft.close)
         self._give_name()
+
+    def _send_part(self) -> None:
+        if self._part:
+            part, self._part = bytes(self._part), bytearray()
+            with _obstore_errors(self._key):
+                _answer(self._draft.write, part)
 
 
 def _described(key: str, status: FileStatus) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,6 +15,8 @@ from latecomer.model.verdicts import END_OF_TIME
 
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
+_CUT_OFF = timedelta(microseconds=999)
+"""Other programs that write Delta cut the moments in their statistics off at the millisecond."""
 TO = "to"
 """Stands between the first and the last batch in the name of a folder of merged files."""
 
@@ -51,10 +53,19 @@ class DataFile:
         low, high = self.minimum.get(column), self.maximum.get(column)
         return None if low is None or high is None else (to_micros(low), to_micros(high))
 
+    def last(self, column: str) -> Any:
+        """The greatest value that a row of the file may have; None if it is not known."""
+        last = self.maximum.get(column)
+        if isinstance(last, datetime) and last.microsecond % 1000 == 0:
+            return last + _CUT_OFF
+        return last
+
     def may_hold(self, column: str, low: int | None, high: int | None) -> bool:
         """Whether a row may have a moment in [low, high); None is no bound."""
-        known = self.bounds(column)
-        return known is None or ((low is None or known[1] >= low) and (high is None or known[0] < high))
+        first, last = self.minimum.get(column), self.last(column)
+        if first is None or last is None:
+            return True
+        return (low is None or to_micros(last) >= low) and (high is None or to_micros(first) < high)
 
 
 def attempt_token(file: DataFile) -> str:

@@ -50,7 +50,7 @@ class Condition:
 
     def may_hold(self, file: DataFile) -> bool:
         """Whether a row of a file may meet the condition, by the file's statistics."""
-        low, high = file.minimum.get(self.column), file.maximum.get(self.column)
+        low, high = file.minimum.get(self.column), file.last(self.column)
         if low is None or high is None or not self.values:
             return True
         first, last = min(self.values), max(self.values)

@@ -183,7 +183,7 @@ class _Read:
             bounds = file.bounds("arrival_time")
             return 1 << 62 if bounds is None else bounds[1]
 
-        known = [file for file in files if file.may_hold("arrival_time", since - 1000, until + 1)]
+        known = [file for file in files if file.may_hold("arrival_time", since, until + 1)]
         for file in sorted(known, key=newest, reverse=True):
             rows += file.rows
             if rows > MOST_ROWS and chosen:

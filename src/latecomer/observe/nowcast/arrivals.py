@@ -141,9 +141,8 @@ def _newest_files(files: Iterable[DataFile], back_to: int, hoped: int) -> tuple[
 
 def _newest(file: DataFile) -> int:
     """The newest event time in a file; a file without that statistic may hold any."""
-    newest = file.maximum.get("event_time")
-    # A file's statistics may be cut off at the millisecond.
-    return 1 << 62 if newest is None else to_micros(newest) + 1000
+    newest = file.last("event_time")
+    return 1 << 62 if newest is None else to_micros(newest)
 
 
 def _needed(layout: PaneLayout) -> list[str]:
