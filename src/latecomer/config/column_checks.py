@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,7 +13,7 @@ from latecomer.config.names import PRIVATE, UNSTORABLE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import fix_by_renaming
 from latecomer.config.views import in_source
-from latecomer.errors import Problem
+from latecomer.errors import Problem, nearest
 from latecomer.model import types
 from latecomer.model.aggregates import NUMERIC, Aggregate, is_expression
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -215,8 +214,7 @@ def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Pro
 
 def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
     known = list(columns)
-    near = difflib.get_close_matches(used, known, n=1)
-    fix = f"did you mean {near[0]}?" if near else f"the source has {', '.join(known)}"
+    fix = nearest(used, known, f"the source has {', '.join(known)}")
     return Problem(field, "the source has no such column", used, fix)
 
 

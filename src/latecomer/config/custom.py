@@ -3,7 +3,6 @@ file or from Python's path."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from latecomer.config.own import Named, Written, lacking
+from latecomer.errors import nearest
 from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
 
@@ -112,10 +112,7 @@ def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: 
         for each, other in vars(module).items()
         if inspect.isclass(other) and issubclass(other, kind) and other.__module__ == module.__name__
     ]
-    near = difflib.get_close_matches(name, classes, n=1)
-    fix = (
-        f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(classes) or f'no {noun}'}"
-    )
+    fix = nearest(name, classes, f"{module.__name__} has {', '.join(classes) or f'no {noun}'}")
     raise mistake(field, f"module {module.__name__} has no class {name}", value, fix)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.sources import SOURCES, NamedSource, Source
 from latecomer.config.views import in_source
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError, Problem, nearest
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.base import in_own_words
 from latecomer.model.strategies import STRATEGIES
@@ -204,8 +203,7 @@ def _key_fix(location: Location, lines: Mapping[Location, int], steps: Sequence[
         known[known.index("own")] = "a source of your own as module:Class"
         if OWN.fullmatch(module := ":".join(key.rsplit(".", 1))) and ":" in module:
             return f"write a source of your own as module:Class, {module}: {{…}}"
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
+    return nearest(key, known, f"the keys here are {', '.join(known)}")
 
 
 def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Location, int]) -> list[str]:

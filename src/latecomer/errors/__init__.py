@@ -96,18 +96,26 @@ def other_settings(names: Iterable[str]) -> str:
     return " and ".join(f"{'other' if name.endswith('s') else 'another'} {name}" for name in names)
 
 
+def nearest(value: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
+    """The fix for a name that is not known: the name that is like it, or `otherwise` where none is.
+
+    >>> nearest("totls", ["totals", "alerts"], "there are two"), nearest("x", ["totals"], "there is one")
+    ('did you mean totals?', 'there is one')
+    """
+    near = difflib.get_close_matches(value, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]}?" if near else otherwise
+
+
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """The fix for a name that is not known.
+    """The fix for a name that is not known, with all names that are.
 
     >>> did_you_mean("totls", ["totals", "alerts"])
     'did you mean totals? there are totals, alerts'
     """
     names = list(known)
-    near = difflib.get_close_matches(value, names, n=1)
     choices = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
-    if near:
-        return f"did you mean {near[0]}?" + (f" {choices}" if len(names) > 1 else "")
-    return choices
+    near = nearest(value, names, "")
+    return f"{near} {choices}" if near and len(names) > 1 else near or choices
 
 
 def first_line(error: BaseException) -> str:

@@ -5,7 +5,6 @@ A wall-clock time is stored as microseconds, as if it were UTC.
 
 from __future__ import annotations
 
-import difflib
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Annotated
@@ -13,6 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator
 
+from latecomer.errors import nearest
 from latecomer.model.durations import to_micros, to_moment
 
 _400_YEARS = 146_097 * 86_400
@@ -39,8 +39,7 @@ def zone_fix(name: str) -> str:
     >>> zone_fix("Europe/Berlinn"), zone_fix("Mars")
     ('did you mean Europe/Berlin?', 'write an IANA name such as Asia/Kolkata or UTC')
     """
-    near = difflib.get_close_matches(name, sorted(_zones()), n=1, cutoff=0.8)
-    return f"did you mean {near[0]}?" if near else "write an IANA name such as Asia/Kolkata or UTC"
+    return nearest(name, sorted(_zones()), "write an IANA name such as Asia/Kolkata or UTC", cutoff=0.8)
 
 
 def _known_zone(name: str) -> str:

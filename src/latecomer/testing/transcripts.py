@@ -6,7 +6,6 @@ mistake is reported with file, line and fix, as in a pipeline file.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,7 @@ from latecomer.config.load import at_line, load_pipeline, pipeline_of
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError, Problem, nearest
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.types import normal_type
 from latecomer.testing.by_hand import backwards, steered
@@ -381,8 +380,7 @@ class _Reader:
     def _unknown_keys(self, location: Location, written: Mapping[str, Any], known: Sequence[str]) -> None:
         for key in written:
             if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
+                fix = nearest(str(key), known, f"the keys here are {', '.join(known)}")
                 self._problem((*location, str(key)), "unknown key", fix)
 
     def _problem(self, location: Location, message: str, fix: str | None = None, value: Any = None) -> None:
