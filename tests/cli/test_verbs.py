@@ -14,7 +14,7 @@ from cli import cli_kit
 from cli.cli_kit import Cli, Lake
 from latecomer.cli import app
 from latecomer.cli.verbs import GROUPS, VERBS
-from latecomer.store.turns import keep_away
+from latecomer.store.turns import write_away
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -53,9 +53,9 @@ def test_every_module_of_a_verb_is_in_the_table() -> None:
 def test_status_names_a_source_that_is_away(filled: Lake, cli: Cli) -> None:
     words = "the source could not be asked, or has not caught up since: no silence counts"
     assert words not in cli("status", filled.file).err
-    keep_away(filled.store.root, frozenset({""}))
+    write_away(filled.store.root, frozenset({""}))
     assert words in cli("status", filled.file).err
-    keep_away(filled.store.root, frozenset())
+    write_away(filled.store.root, frozenset())
     assert words not in cli("status", filled.file).err
 
 

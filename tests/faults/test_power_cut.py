@@ -22,7 +22,7 @@ from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError, TornCheckpoint, TornCommit
 from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.commits import LOG, commit_file, set_aside
+from latecomer.store.commits import LOG, commit_file, set_torn_commit_aside
 from latecomer.store.delta_tables import CHECKPOINT_EVERY
 from latecomer.store.pins import read_pins
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
@@ -281,7 +281,7 @@ def test_what_others_write_to_a_shared_table_is_not_taken_for_torn(tmp_path: Pat
     write_deltalake(tmp_path, pa.table({"batch": [1]}))
     DeltaTable(tmp_path).delete("batch = 1")
     write_deltalake(tmp_path, pa.table({"batch": [2]}), mode="append")
-    assert set_aside(tmp_path, shared=True) is None
+    assert set_torn_commit_aside(tmp_path, shared=True) is None
     assert DeltaTable(tmp_path).version() == 2
 
 

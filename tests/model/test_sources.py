@@ -76,7 +76,7 @@ def test_the_timeline_says_what_the_oracle_says(
             reader.restart()
     if at_last is not None:
         results.append(Partitions(at_last))
-        reader.timeline.name(at_last)
+        reader.timeline.name_partitions(at_last)
     at = max((event.arrival_time for batch in batches for event in batch), default=0) + quiet
     outcome = interpret([*results, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
     assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
@@ -140,7 +140,7 @@ def test_the_name_of_a_source_stands_for_none_of_its_partitions_once_one_is_name
     timeline = waiting(app=Bounded("0s", every="10us"))
     timeline.extend([summary(1, 10, "app/1")], dict.fromkeys(named, False))
     assert sorted(timeline.known()) == ["app/0", "app/1"]
-    timeline.name({"app": True})
+    timeline.name_partitions({"app": True})
     assert sorted(timeline.known()) == ["app/0", "app/1"], "nor once one was"
 
 

@@ -117,7 +117,7 @@ def test_a_name_that_is_no_column_is_told_before_spark_starts(where: str, said: 
 def test_the_list_in_the_documents_is_the_list() -> None:
     from pathlib import Path
 
-    text = (Path(__file__).parents[2] / "docs" / "where.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "conditions.md").read_text(encoding="utf-8")
     listed = text.partition("## Functions")[2].partition("\n## ")[0]
     rows = [line.split("|")[2] for line in listed.splitlines() if line.startswith("|") and "`" in line]
     assert {word.strip("` ") for row in rows for word in row.split(",")} == FUNCTIONS

@@ -212,7 +212,12 @@ def crashing(kind: str, batch: int) -> Iterator[None]:
         if (name, at) == (f"sink.{kind}.written", batch):
             raise Crash(name)
 
-    shared = {"parquet": "changes", "jsonl": "changes", "sqlite": "database_file", "duckdb": "database_file"}
+    shared = {
+        "parquet": "change_files",
+        "jsonl": "change_files",
+        "sqlite": "database_file",
+        "duckdb": "database_file",
+    }
     module = shared.get(kind, kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"latecomer.sink.{module}.failpoint", die)

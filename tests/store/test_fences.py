@@ -20,13 +20,13 @@ from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files, lock
 from latecomer.store.commits import LEASE, commits_of, torn_commits
 from latecomer.store.delta_tables import open_delta
-from latecomer.store.fences import Fence, confirm_held, require_held, rewrite, standing, write_once
+from latecomer.store.fences import Fence, confirm_held, in_force, require_held, rewrite, write_once
 from latecomer.store.files import Location
 from latecomer.store.lease import Holder, LeaseClock, Watcher, read_lease
 from latecomer.store.lock import COMPACT, LOCK, LeaseFile, exclusive, holder_of, lease_file
 from latecomer.store.pins import PINS
 from latecomer.store.table import Table
-from latecomer.store.turns import Turn, keep_away, sources_away, take_turn, whose_turn
+from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
 from s3_kit import Bucket
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("paise", pa.int32())])
@@ -41,7 +41,7 @@ def table(store: Location, schema: pa.Schema = SCHEMA) -> Table:
 
 
 def engine(store: Location, name: str) -> Fence:
-    """An engine that takes the store, and has put up its fences; it acts where it is `standing`."""
+    """An engine that takes the store, and has put up its fences; it acts where it is `in_force`."""
     place = LeaseFile(lease_file(store))
     if (seen := read_lease(place)) is not None:  # which gives no more signs of life
         place.put_if(replace(seen.record, takes_over_after=1e-9).content, seen.tag)
@@ -108,14 +108,14 @@ def test_whoever_wakes_up_after_a_takeover_cannot_commit(
     store: Location, change: str, knows_it: bool
 ) -> None:
     first, events = engine(store, "first"), table(store)
-    with standing(first):
+    with in_force(first):
         events.append(0, rows(0))
     engine(store, "second")
     if knows_it:
         events.refresh()
     version = open_delta(events.root).version()
     with (
-        standing(first),
+        in_force(first),
         pytest.raises(StoreInUse, match=r"was taken over by second 7 on host-second at 20.*\(token 2\)"),
     ):
         CHANGES[change](events)
@@ -128,7 +128,7 @@ def test_a_takeover_in_the_middle_of_a_commit_is_seen_by_delta(
     store: Location, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     first, events = engine(store, "first"), table(store)
-    with standing(first):
+    with in_force(first):
         events.append(0, rows(0))
         asked = Table._tokens
 
@@ -147,7 +147,7 @@ def test_a_takeover_in_the_middle_of_a_commit_is_seen_by_delta(
 def test_two_threads_under_one_token_do_not_hinder_each_other(store: Location) -> None:
     first = engine(store, "first")
     one, other = table(store), table(store)
-    with standing(first):
+    with in_force(first):
         one.append(0, rows(0))
         assert other.last_batch() == 0
         one.append(1, rows(1))
@@ -157,10 +157,10 @@ def test_two_threads_under_one_token_do_not_hinder_each_other(store: Location) -
 
 def test_every_commit_carries_the_token_and_is_still_whole(store: Location) -> None:
     first, events = engine(store, "first"), table(store)
-    with standing(first):
+    with in_force(first):
         events.append(0, rows(0))
     second = engine(store, "second")
-    with standing(second):
+    with in_force(second):
         events = table(store)
         events.append(1, rows(1))
     tokens = [
@@ -179,23 +179,23 @@ def test_every_commit_carries_the_token_and_is_still_whole(store: Location) -> N
 
 def test_a_table_that_a_stale_engine_makes_after_the_takeover_is_noticed(store: Location) -> None:
     first, second = engine(store, "first"), engine(store, "second")
-    with standing(first):
+    with in_force(first):
         table(store).append(0, rows(0))  # there was no table to be fenced off
-    with standing(second), pytest.raises(StoreError, match="had lost the store already; run again"):
+    with in_force(second), pytest.raises(StoreError, match="had lost the store already; run again"):
         table(store).last_batch()
-    with standing(engine(store, "third")):
+    with in_force(engine(store, "third")):
         events = table(store)
         assert events.last_batch() == 0  # as after a crash: whoever starts now knows it
         events.append(1, rows(1))
-    with standing(first), pytest.raises(StoreInUse):
+    with in_force(first), pytest.raises(StoreInUse):
         table(store).append(2, rows(2))
 
 
 def test_a_table_that_a_stale_engine_has_only_made_is_used(store: Location) -> None:
     first, second = engine(store, "first"), engine(store, "second")
-    with standing(first):
+    with in_force(first):
         table(store).commit(0, [], application="something else")
-    with standing(second):
+    with in_force(second):
         table(store).append(0, rows(0))
     assert table(store).rows() == 1
 
@@ -236,13 +236,13 @@ def test_a_lease_is_not_begun_beside_a_lock(folder: Path) -> None:
 
 def test_compacting_beside_a_run_has_a_token_of_its_own(store: Location) -> None:
     first, events = engine(store, "first"), table(store)
-    with standing(first):
+    with in_force(first):
         for batch in range(3):
             events.append(batch, rows(batch))
     with exclusive(store, COMPACT, "compact in process"):
         beside = table(store)
         beside.rearrange([], beside.files()[:1])
-    with standing(first):
+    with in_force(first):
         events.append(3, rows(3))
     assert (events.last_batch(LEASE), table(store).last_batch(f"{LEASE}-compact")) == (1, 1)
 
@@ -261,7 +261,7 @@ REWRITTEN: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], object]
         ["source0", "source1", "source2"],
     ),
     "away": (
-        lambda store, n: keep_away(store, frozenset([f"source{n}"])),
+        lambda store, n: write_away(store, frozenset([f"source{n}"])),
         lambda store: set(sources_away(store)),
         [{"source0"}, {"source1"}, {"source2"}],
     ),
@@ -272,37 +272,37 @@ REWRITTEN: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], object]
 def test_a_small_file_is_rewritten_by_its_holder_alone(store: Location, which: str) -> None:
     write, read, said = REWRITTEN[which]
     first = engine(store, "first")
-    with standing(first):
+    with in_force(first):
         write(store, 0)
         write(store, 1)
     second = engine(store, "second")
-    with standing(first), pytest.raises(StoreInUse, match="taken over by second"):
+    with in_force(first), pytest.raises(StoreInUse, match="taken over by second"):
         write(store, 2)
     assert read(store) == said[1]
-    with standing(second):
+    with in_force(second):
         write(store, 2)
     assert read(store) == said[2]
 
 
 def test_a_small_file_that_a_stale_engine_made_is_put_right(store: Location) -> None:
     first, second = engine(store, "first"), engine(store, "second")
-    with standing(first):
-        keep_away(store, frozenset("a"))
-    with standing(second):
-        keep_away(store, frozenset("b"))
+    with in_force(first):
+        write_away(store, frozenset("a"))
+    with in_force(second):
+        write_away(store, frozenset("b"))
     assert sources_away(store) == {"b"}
-    with standing(first), pytest.raises(StoreInUse):
-        keep_away(store, frozenset("a"))
+    with in_force(first), pytest.raises(StoreInUse):
+        write_away(store, frozenset("a"))
 
 
 def test_a_file_that_is_written_once_is_not_written_again(store: Location) -> None:
     first, second, file = engine(store, "first"), engine(store, "second"), store / "found" / "1.json"
-    with standing(second):
+    with in_force(second):
         write_once(file, "of the second")
         write_once(file, "of the second")  # an answer that was lost
-    with standing(first), pytest.raises(StoreInUse, match="taken over by second"):
+    with in_force(first), pytest.raises(StoreInUse, match="taken over by second"):
         write_once(file, "of the first")
-    with standing(second), pytest.raises(StoreError, match="had lost the store already; run again"):
+    with in_force(second), pytest.raises(StoreError, match="had lost the store already; run again"):
         write_once(file, "another")
     assert files.read_text(file) == "of the second"
 
@@ -317,7 +317,7 @@ def test_whoever_holds_the_store_may_go_on(store: Location, leased: bool) -> Non
 def test_whoever_has_lost_the_store_is_told_when_it_asks(store: Location) -> None:
     first = engine(store, "first")
     engine(store, "second")
-    with standing(first):
+    with in_force(first):
         require_held(store)  # it does not know yet
         with pytest.raises(StoreInUse, match="gave no sign of life"):
             confirm_held(store)

@@ -183,10 +183,11 @@ class Broken:
 
 
 def test_a_file_that_cannot_be_written_is_named() -> None:
-    writer = hdfs.HdfsWriter("lake/events/1.parquet", Broken(), lambda: None)  # type: ignore[arg-type]
-    for write in (lambda: writer.write(b"a"), writer.close):
+    for content in (b"a", b""):  # a part that is sent, and the end of the file
+        writer = hdfs.HdfsWriter("lake/events/1.parquet", Broken(), lambda: None)  # type: ignore[arg-type]
+        writer.write(content)
         with pytest.raises(FileNotFoundError) as refused:
-            write()
+            writer.close()
         assert refused.value.filename == "lake/events/1.parquet"
 
 

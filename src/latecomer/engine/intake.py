@@ -24,7 +24,7 @@ from latecomer.source.base import MergedSlice, Part, Slice
 from latecomer.source.decode.retrying import waits
 from latecomer.store.fences import require_held
 from latecomer.store.pins import is_store
-from latecomer.store.turns import Turn, keep_away, sources_away, take_turn, whose_turn
+from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
@@ -75,9 +75,11 @@ class Intake:
         if self.several:
             if not more:
                 self.behind.discard(name)
-            slice_ = replace(slice_, source=name, partitions=self._named({name: slice_.partitions}))
+            slice_ = replace(
+                slice_, source=name, partitions=self._unread_by_partition({name: slice_.partitions})
+            )
         elif self.away:
-            slice_ = replace(slice_, partitions=self._named({name: slice_.partitions}))
+            slice_ = replace(slice_, partitions=self._unread_by_partition({name: slice_.partitions}))
         return self._hand_in(Turn(name), partial(self.engine.accept, source_batch, slice_))
 
     def accept_together(
@@ -88,7 +90,7 @@ class Intake:
         parts = [
             Part(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
         ]
-        partitions = self._named(named, self.behind - named.keys())
+        partitions = self._unread_by_partition(named, self.behind - named.keys())
         together = MergedSlice.of(parts, turn.read_to, partitions)
         return self._hand_in(turn, partial(self.engine.take, turn.parts[-1].batch, together))
 
@@ -126,14 +128,14 @@ class Intake:
         """A source cannot be reached: until it has caught up, all of its partitions may have unread data."""
         if name not in self.away:
             self._keep_away(self.away | {name})
-            self.engine.keeper.timeline.name(self._named({name: None}))
+            self.engine.keeper.timeline.name_partitions(self._unread_by_partition({name: None}))
 
     def caught_up(self, name: str) -> None:
         """A source has been read to its end: from now on its silence counts."""
         if name in self.behind | self.away:
             self.behind.discard(name)
             self._keep_away(self.away - {name})
-            self.engine.keeper.timeline.name(self._named({name: None}))
+            self.engine.keeper.timeline.name_partitions(self._unread_by_partition({name: None}))
             self.restart_silence()
 
     def came_back(self, name: str) -> None:
@@ -144,9 +146,9 @@ class Intake:
     def _keep_away(self, names: frozenset[str]) -> None:
         if names != self.away:
             self.away = names
-            keep_away(self.engine.store.root, names)
+            write_away(self.engine.store.root, names)
 
-    def _named(
+    def _unread_by_partition(
         self, read: Mapping[str, Mapping[str, bool] | None], behind: Set[str] | None = None
     ) -> dict[str, bool]:
         """The partitions of all sources, each with whether it has unread data, once those of `read` are read."""

@@ -44,7 +44,7 @@ def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
         (prepared,) = engine.firing.run(whole, [output])
         entries = _past_entries(engine, output, whole, logged, repeated)
         require_balance(entries)
-        output.publish(whole, prepared)
+        output.commit(whole, prepared)
     engine.publications.close(last, as_table(entries), engine.reached, output.name)
 
 

@@ -4,8 +4,8 @@
 
 A batch has two halves. *Accepting* it writes it to the log and to the timeline. *Completing* it publishes its results,
 while the next batch is being accepted. Every step is committed under the batch's number, and is skipped when that
-number is already committed. So an interrupted batch is simply run again: from its source until it is on the timeline,
-from the log after that (`engine/starting.py`).
+number is already committed. So an interrupted batch is simply run again: from its source until it is in the log, from
+the log after that. `engine/starting.py` completes one that is on the timeline.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Engine:
             accepted.watch.end("windowing")
             entries = balanced_entries(accepted, outputs, prepared)
             accepted.watch.end("ledger")
-            published = pool.map(lambda output, panes: output.publish(batch, panes), outputs, prepared)
+            published = pool.map(lambda output, panes: output.commit(batch, panes), outputs, prepared)
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
             accepted.watch.end("firing")
         self.publish(accepted, entries, panes)

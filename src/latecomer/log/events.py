@@ -120,12 +120,12 @@ class EventLog:
         earlier attempt has logged is only counted."""
         if self.store.events.holds(batch):
             return self.recount(batch, slice_.sources, Clock(max(self.store.events.reached_by(CLOCKS), 0)))
-        written = with_retries(partial(self._written, batch, slice_, timeline))
-        logged = self._committed(batch, written, _LANES)
+        written = with_retries(partial(self._write, batch, slice_, timeline))
+        logged = self._commit_lanes(batch, written, _LANES)
         self.runner.work.rows += logged.received.rows
         return logged
 
-    def _written(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
+    def _write(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
         """Write all lanes of a batch to files that no commit names yet."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known_ids = pool.submit(self._known_ids, timeline)
@@ -226,7 +226,7 @@ class EventLog:
             self._plans[source] = Shared(plan)
         return self._plans[source]
 
-    def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
+    def _commit_lanes(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
         summary = written.summary

@@ -51,7 +51,7 @@ class RepairLog(EventLog):
         batch, slice_ = repair.batch, slice_of(repair)
         if self.store.events.holds(batch):
             return self.recount(batch)
-        written = self._written(batch, slice_, timeline)
+        written = self._write(batch, slice_, timeline)
         if written.files.get(LogLane.DEAD_LETTERS):
             raise LedgerError(
                 f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "
@@ -59,4 +59,4 @@ class RepairLog(EventLog):
             )
         self.store.repairs.append(batch, repair.outcome())
         failpoint("repairs.committed", batch)
-        return self._committed(batch, written, (LogLane.DUPLICATES, LogLane.EVENTS))
+        return self._commit_lanes(batch, written, (LogLane.DUPLICATES, LogLane.EVENTS))

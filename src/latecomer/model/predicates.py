@@ -92,7 +92,9 @@ _WITHOUT_BRACKETS = _words(
     "current_date current_timestamp current_time localtimestamp user current_user session_user "
     "current_catalog current_database current_schema"
 )
-_FIX = "write a condition with the functions that docs/where.md lists, or have it as a column of the source"
+_FIX = (
+    "write a condition with the functions that docs/conditions.md lists, or have it as a column of the source"
+)
 
 # ſ, ı, İ and K are letters that become ASCII when Spark changes their case.
 _LEXED = re.compile(
@@ -139,7 +141,7 @@ def check_where(written: str) -> None:
     >>> check_where("reflect('java.lang.Runtime', 'getRuntime') is not null")
     Traceback (most recent call last):
     ValueError: reflect may not be called in a where: it calls Java methods; write a condition with the \
-functions that docs/where.md lists, or have it as a column of the source
+functions that docs/conditions.md lists, or have it as a column of the source
     """
     if not written.strip():
         raise ValueError("an empty predicate; write an SQL condition over the source's columns")
@@ -162,8 +164,8 @@ def check_fix(written: str, what: str = "fix") -> None:
     >>> check_fix("cast(replace(paise, ',', '') as bigint)")
     >>> check_fix("rand()")
     Traceback (most recent call last):
-    ValueError: rand may not be called in a fix: it depends on chance; write it with the functions that docs/where.md \
-lists
+    ValueError: rand may not be called in a fix: it depends on chance; write it with the functions that \
+docs/conditions.md lists
     """
     if not written.strip():
         raise ValueError("an empty expression; write SQL over the record's columns")
@@ -281,5 +283,5 @@ def _check_token(before: Token, token: Token, after: Token, what: str) -> None:
         why = f": it {reason}" if reason else ": it is not on the list of functions"
         near = did_you_mean(word, sorted(FUNCTIONS)).partition("?")
         hint = f"{near[0]}? or " if near[1] and not reason else ""
-        fix = _FIX if what == "where" else "write it with the functions that docs/where.md lists"
+        fix = _FIX if what == "where" else "write it with the functions that docs/conditions.md lists"
         raise ValueError(f"{token.text} may not be called in a {what}{why}; {hint}{fix}")

@@ -101,7 +101,7 @@ class Timeline:
             return self._extend_by_columns(summaries, named)
         ordered = sorted(summaries, key=attrgetter("tick", "partition"))
         if named is not None:
-            self.name(named, max([self.last_at, *(summary.at for summary in ordered[:1])]))
+            self.name_partitions(named, max([self.last_at, *(summary.at for summary in ordered[:1])]))
         self.newest_arrival = max([self.newest_arrival, *(summary.at for summary in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
@@ -109,7 +109,7 @@ class Timeline:
         """The same for summaries in columns, where marks follow the largest event times. The rows have no summaries.
         Ticks are processed one by one up to the first new one, and then with all partitions of a tick at once."""
         if named is not None:
-            self.name(named, max(self.last_at, summaries[0].at))
+            self.name_partitions(named, max(self.last_at, summaries[0].at))
         self.newest_arrival = max(self.newest_arrival, summaries[-1].at)
         ticks, rows, opened = pairwise(summaries.bounds), list[Row](), False
         begin = end = 0
@@ -146,7 +146,7 @@ class Timeline:
                 moving.put(nth, self.partitions[name].state, self.partitions[name].seen_at)
         return moving
 
-    def name(self, named: Mapping[str, bool], at: int | None = None) -> None:
+    def name_partitions(self, named: Mapping[str, bool], at: int | None = None) -> None:
         """Name all partitions, and say whether each has more data to read.
 
         A new partition holds the watermark. Its silence counts from `at`, or between two batches from the last tick.

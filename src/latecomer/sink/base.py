@@ -16,7 +16,7 @@ from latecomer.config.sinks import owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.system import nothing_lost, refusal_of
 from latecomer.model.durations import iso
-from latecomer.sink.following import Steps, steps_to
+from latecomer.sink.new_columns import Steps, steps_to
 
 LOG = logging.getLogger(__name__)
 PROGRESS = "latecomer_progress"

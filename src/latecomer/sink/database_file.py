@@ -21,7 +21,7 @@ from latecomer.config.sinks import DatabaseFileSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
 from latecomer.sink.base import PROGRESS, FileSinkLogic
-from latecomer.sink.following import Steps
+from latecomer.sink.new_columns import Steps
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
 

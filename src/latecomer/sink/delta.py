@@ -24,9 +24,9 @@ from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.types import field_name
 from latecomer.sink.base import BRING_BACK, FileSinkLogic, bounds, take_rows
-from latecomer.sink.following import Steps
+from latecomer.sink.new_columns import Steps
 from latecomer.sink.settling import Change, settle
-from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
+from latecomer.store.commits import commit_file, set_torn_commit_aside, sync_added, sync_commits
 from latecomer.store.delta_tables import open_delta
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, require_room, storage_options, sync_files, url
@@ -49,7 +49,7 @@ class DeltaLogic(FileSinkLogic):
 
     def open(self) -> None:
         with self._errors_in_words():
-            set_aside(self.path, shared=True)
+            set_torn_commit_aside(self.path, shared=True)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:

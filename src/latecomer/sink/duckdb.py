@@ -19,7 +19,7 @@ from latecomer.errors import SinkError, first_line
 from latecomer.sink import database_file
 from latecomer.sink.base import take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
-from latecomer.sink.following import Steps
+from latecomer.sink.new_columns import Steps
 from latecomer.sink.settling import settle
 from latecomer.sink.turns import turn_at
 from latecomer.store.files import sync_folder

@@ -22,7 +22,7 @@ from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
 from latecomer.sink.base import PROGRESS, BuiltInLogic
-from latecomer.sink.following import Steps
+from latecomer.sink.new_columns import Steps
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
 from latecomer.store.failpoints import failpoint

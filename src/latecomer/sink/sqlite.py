@@ -16,7 +16,7 @@ from latecomer.model.panes import Op
 from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink import database_file
 from latecomer.sink.database_file import DatabaseFileLogic
-from latecomer.sink.following import Steps
+from latecomer.sink.new_columns import Steps
 from latecomer.store.private_columns import free_name
 from latecomer.store.sql import double_quoted, listed
 

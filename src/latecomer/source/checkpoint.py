@@ -88,7 +88,7 @@ def taken_over(home: Location, accepted: int, parts: int, logged: bool) -> Taken
     return TakenOver(paths, left, size or max(len(left), 1))
 
 
-def set_aside(home: Location) -> None:
+def remove_checkpoint(home: Location) -> None:
     """Remove a checkpoint that was taken over. It is renamed first: a checkpoint that is there counts, so it must not
     be there in part."""
     removed = home / f".{CHECKPOINT}"

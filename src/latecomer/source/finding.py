@@ -10,7 +10,7 @@ from pathlib import Path
 
 from latecomer.config.paths import SourcePath
 from latecomer.objects.locations import Url, options_of
-from latecomer.source.checkpoint import CHECKPOINT, set_aside, taken_over
+from latecomer.source.checkpoint import CHECKPOINT, remove_checkpoint, taken_over
 from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.listing import Listing
 from latecomer.source.url_listing import UrlListing
@@ -47,7 +47,7 @@ class Finder:
             checkpoint = taken_over(self.home, accepted, parts, logged)
             self.log.take_over(checkpoint.read, accepted)
             self.log.write(checkpoint.left, checkpoint.size)
-            set_aside(self.home)
+            remove_checkpoint(self.home)
         self.log.open(accepted, logged)
 
     def look(self, accepted: int) -> None:

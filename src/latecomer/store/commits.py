@@ -119,7 +119,7 @@ def torn_checkpoints(root: Location) -> list[Location]:
     return torn
 
 
-def set_aside(root: Location, shared: bool = False) -> Location | None:
+def set_torn_commit_aside(root: Location, shared: bool = False) -> Location | None:
     """Rename a torn commit, if it is the newest of its table. Gives its new location. Torn checkpoints, and that of the
     torn commit, are deleted: they only repeat the commits."""
     checkpoints = torn_checkpoints(root)

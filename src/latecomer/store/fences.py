@@ -114,7 +114,7 @@ _CHANGING = threading.Lock()
 
 
 @contextmanager
-def standing(fence: Fence) -> Iterator[Fence]:
+def in_force(fence: Fence) -> Iterator[Fence]:
     """Within this context, a fence applies to all that this process writes."""
     with _CHANGING:
         _FENCES.append(fence)

@@ -52,7 +52,7 @@ def held_for_run(
 
 def set_aside_torn(root: Location) -> list[Location]:
     """Set aside torn commits, each the newest of its table. Gives their new locations."""
-    moved = (commits.set_aside(table) for table in tables_in(root))
+    moved = (commits.set_torn_commit_aside(table) for table in tables_in(root))
     aside = [file for file in moved if file is not None]
     for file in aside:
         LOG.warning(

@@ -76,7 +76,7 @@ def _read_turn(written: Mapping[str, Any]) -> Turn:
     return Turn(parts=[TurnPart(*each) for each in written["parts"]], read_to=read_to)
 
 
-def keep_away(root: Location, sources: frozenset[str]) -> None:
+def write_away(root: Location, sources: frozenset[str]) -> None:
     """Write, durably, which sources are away."""
     files.make_folder(root / SOURCES)
     rewrite(root / SOURCES / AWAY, json.dumps(sorted(sources)) + "\n")

@@ -130,7 +130,7 @@ class _Played:
                 self.files += 1
             case Heartbeat():
                 if (named := self._named(next(iter(self.pipeline.views)))) is not None:
-                    self.engine.keeper.timeline.name(named)
+                    self.engine.keeper.timeline.name_partitions(named)
                 heartbeat(self.engine, step.at)
             case Watermark():
                 put_watermark(self.engine, step.to)

@@ -21,9 +21,9 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import closing_panes
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes
 from latecomer.windowing.firing.folding import Folded, event_columns, fold
-from latecomer.windowing.firing.merging import Firing
+from latecomer.windowing.firing.panes import Firing
 from latecomer.windowing.firing.private_columns import PaneLane
-from latecomer.windowing.firing.within import firing_of
+from latecomer.windowing.firing.within_batch import firing_of
 from latecomer.windowing.merge import Merger
 
 COLUMNS = {"at": "timestamp", "key": "string", "paise": "bigint"}

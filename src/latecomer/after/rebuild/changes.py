@@ -21,7 +21,7 @@ from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.private_columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
-from latecomer.windowing.firing.merging import last_of, numbers, places_of
+from latecomer.windowing.firing.panes import last_of, numbers, places_of
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.private_columns import END, START
 from latecomer.windowing.session_judge import session_of

@@ -14,7 +14,7 @@ from latecomer.after.rebuild.private_columns import AFTER, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, place_names, stated_kinds
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files
-from latecomer.windowing.firing.merging import constant, timing_and_op
+from latecomer.windowing.firing.panes import constant, timing_and_op
 
 
 def parts(folder: Location) -> Iterator[pa.Table]:

@@ -113,7 +113,7 @@ def apply(
     planner = _Planner(runner, store, output, watch)
     rebuild = planner.of_range(*range_) if plan_id is None else planner.named(plan_id)
     for _ in range(ATTEMPTS):
-        applied = _published(runner, planner, rebuild)
+        applied = _publish(runner, planner, rebuild)
         if applied is not None:
             return applied
         if plan_id is not None:
@@ -274,7 +274,7 @@ class _Planner:
 # Publishing
 
 
-def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+def _publish(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     """Have a plan published; None where later batches have changed its windows."""
     store = planner.store
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
@@ -288,7 +288,7 @@ def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied |
     while True:
         try:
             with held_for_run(store.root):
-                return _published_here(runner, planner, rebuild)
+                return _publish_in_this_process(runner, planner, rebuild)
         except StoreInUse:
             if store.redefining:
                 raise StoreInUse(
@@ -321,7 +321,7 @@ def _complete(store: Store, batch: int) -> bool:
     return store.ledger.last_batch() >= batch
 
 
-def _published_here(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+def _publish_in_this_process(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     store = open_store(planner.store.pipeline)
     store.redefining = planner.store.redefining if rebuild.batch is None else None
     reports: list[BatchReport] = []

@@ -27,8 +27,8 @@ from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.private_columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.windowing.firing.empty import zero_sums
-from latecomer.windowing.firing.merging import constant, last_of, places_of
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.panes import constant, last_of, places_of
 from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced

@@ -288,7 +288,7 @@ class _Replayer:
         keeper = self.engine.keeper
         timeline = keeper.timeline
         if step.named is not None and step.named != timeline.named:
-            timeline.name(step.named)
+            timeline.name_partitions(step.named)
         if not heartbeat(self.engine, step.at):
             # It would have closed nothing: the batch is counted, and the clock stays.
             timeline = keeper.timeline

@@ -157,7 +157,7 @@ class Walk:
 
     def _take_heartbeat(self, recorded: RecordedBatch) -> None:
         if recorded.named is not None and recorded.named != self._timeline.named:
-            self._timeline.name(recorded.named)
+            self._timeline.name_partitions(recorded.named)
         row = self._timeline.heartbeat(recorded.at)
         if row is not None:
             self._step(row.watermark, row.at)

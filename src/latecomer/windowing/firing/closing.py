@@ -21,7 +21,7 @@ from latecomer.store.files import Location, read_table
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.windowing.firing.clocks import Clocks, settled_at, settled_by
-from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, taken_back, timing_and_op
+from latecomer.windowing.firing.panes import Firing, constant, last_of, places_of, taken_back, timing_and_op
 from latecomer.windowing.merge import with_columns
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.private_columns import EVENTS
 from latecomer.store.sql import double_quoted
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of
+from latecomer.windowing.firing.panes import Firing, constant, numbers, places_of
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.private_columns import END, START
 
@@ -152,7 +152,7 @@ def empty_panes(
     when, mark = clocks.closings(merged_ends, clocks.closed(merged_ends))
     first_of_all = constant(0, merged.num_rows)
     is_last = firing.is_last(merged, np.asarray(mark.fill_null(0)))
-    panes = firing.published(merged, clocks, Timing.ON_TIME, first_of_all, when, mark, is_last)
+    panes = firing.as_panes(merged, clocks, Timing.ON_TIME, first_of_all, when, mark, is_last)
     return zero_sums(panes, firing.output)
 
 

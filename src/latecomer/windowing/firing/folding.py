@@ -27,7 +27,7 @@ from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
-from latecomer.windowing.firing.within import folded
+from latecomer.windowing.firing.within_batch import folded
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY
@@ -110,10 +110,10 @@ def fold(
         states = (
             folded(few, found, merger) if output.fires_within else merger.merge([merger.of_events(found)])
         )
-        yield Folded(states, set_aside(few, found, layout), letters)
+        yield Folded(states, side_output_rows(few, found, layout), letters)
 
 
-def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
+def side_output_rows(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
     """The events with the fate side output, as logged, each with the window that it missed and the watermark that it
     met."""
     output, log = layout.output, layout.events

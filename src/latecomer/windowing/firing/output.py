@@ -190,7 +190,7 @@ class OutputLogic:
             spans.append((batch.earliest, batch.latest))
         low = min((BEGIN_OF_TIME if start is None else start for start, _ in spans), default=END_OF_TIME)
         high = max((END_OF_TIME if end is None else end for _, end in spans), default=BEGIN_OF_TIME)
-        return [file for file in self._earlier(batch) if within(file, low, high)]
+        return [file for file in self._earlier(batch) if may_overlap(file, low, high)]
 
     def _closing(self, batch: Batch) -> list[Location]:
         """The files of panes that this batch may make final."""
@@ -203,9 +203,9 @@ class OutputLogic:
             return None
         return self.known_keys
 
-    # Published
+    # Committing
 
-    def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
+    def commit(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
         """Panes, then the side output, the dead letters, and the open states. Gives the files of panes.
 
         The open states come last: until they are committed, the ones that they replace are still there for an attempt
@@ -333,7 +333,7 @@ class OutputLogic:
         return LogComputation(panes, self.merger.measures, rules, last, **more)
 
 
-def within(file: DataFile, low: int, high: int) -> bool:
+def may_overlap(file: DataFile, low: int, high: int) -> bool:
     """Whether a file may hold windows between these moments."""
     start, end = file.windows
     return (end is None or end >= low) and (start is None or start <= high)

@@ -19,8 +19,8 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
 from latecomer.windowing.firing.clocks import settled_by
-from latecomer.windowing.firing.merging import constant
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.panes import constant
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.merge import with_columns
 

@@ -25,7 +25,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.private_columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.merging import constant, numbers, taken_back
+from latecomer.windowing.firing.panes import constant, numbers, taken_back
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.merge import Merger, replaced

@@ -29,7 +29,7 @@ from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.firing.batch import Batch
 from latecomer.windowing.firing.clocks import settled_by
 from latecomer.windowing.firing.closing import places_in
-from latecomer.windowing.firing.output import Met, OutputLogic, timeline, within
+from latecomer.windowing.firing.output import Met, OutputLogic, may_overlap, timeline
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
@@ -114,7 +114,9 @@ class SessionLogic(OutputLogic):
         if not batch.behind or batch.history:
             return []
         gap = self.window.gap
-        return [file for file in self._earlier(batch) if within(file, batch.earliest, batch.latest + gap)]
+        return [
+            file for file in self._earlier(batch) if may_overlap(file, batch.earliest, batch.latest + gap)
+        ]
 
     def _arrivals(
         self, logged: Logged, periods: Periods, timeline: JudgingWatermarks, wanted: Sequence[str]

@@ -32,7 +32,7 @@ from latecomer.windowing.firing.folding import (
     SIDE_OUTPUT,
     Files,
     FiringPlan,
-    set_aside,
+    side_output_rows,
     written,
 )
 from latecomer.windowing.firing.lanes import counts_of_lanes
@@ -40,7 +40,7 @@ from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, standing_panes
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.firing.stopping import stopping_in_words
-from latecomer.windowing.firing.within import firing_of
+from latecomer.windowing.firing.within_batch import firing_of
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.session_judge import session_of
 
@@ -137,16 +137,16 @@ class _Merging:
         for lane in (PaneLane.OPEN, PaneLane.WAITING):
             self.write(lane, lanes.get(lane))
         fired = lanes.get(PaneLane.FIRED, self.merger.schema.empty_table())
-        self.publish(PaneLane.FIRED, fired)
+        self.write_panes(PaneLane.FIRED, fired)
         if self.asked.known is not None:
             self._publish_empty(self.asked.known.with_panes(fired), fired)
         if self._takes_back_early:
             new = fired.filter(pc.field("sequence") > 0)
             if new.num_rows:
-                self.publish(PaneLane.FIRED, self.firing.retracts(fired, self._standing(new)))
+                self.write_panes(PaneLane.FIRED, self.firing.retracts(fired, self._standing(new)))
         if (late := lanes.get(PaneLane.LATE)) is not None and late.num_rows:
             earlier = pa.concat_tables([self._standing(late), *self.new])
-            self.publish(PaneLane.LATE, self.firing.late_panes(late, earlier, clocks))
+            self.write_panes(PaneLane.LATE, self.firing.late_panes(late, earlier, clocks))
         self.close(None)
         return Made(counts_of_lanes(lanes, self.merger), self.files)
 
@@ -162,7 +162,7 @@ class _Merging:
         at_once = max(MOST_PARTIALS // max(known.table.num_rows, 1), 1)
         for first in range(0, len(windows), at_once):
             some = windows[first : first + at_once]
-            self.publish(PaneLane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
+            self.write_panes(PaneLane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
 
     def close(self, published: pa.Table | None) -> None:
         """The last panes of windows for which nothing more can come, including those that just fired. `published` are
@@ -175,7 +175,7 @@ class _Merging:
         if (known := self.read(files, closed)) is not None:
             rows.append(known)
         if rows:
-            self.publish(CLOSING, closing_panes(self.firing, pa.concat_tables(rows), published, clocks))
+            self.write_panes(CLOSING, closing_panes(self.firing, pa.concat_tables(rows), published, clocks))
 
     def read(self, files: Sequence[Location], where: pc.Expression | None = None) -> pa.Table | None:
         """Stored states or panes of this bucket; None where there are none."""
@@ -207,7 +207,7 @@ class _Merging:
             return self.merger.schema.empty_table()
         return dataset(places, self.merger.schema).to_table(filter=pc.field("window_start").isin(starts))
 
-    def publish(self, lane: str, panes: pa.Table) -> None:
+    def write_panes(self, lane: str, panes: pa.Table) -> None:
         """Write panes, unless there are none."""
         self.write(lane, panes)
         self.new.append(panes)
@@ -231,13 +231,13 @@ class _SessionMerging(_Merging):
         lanes = lanes_of(bucket, judged, asked.clocks, merger)
         for lane, rows in lanes.items():
             if lane == PaneLane.FIRED:
-                self.publish(lane, rows)
+                self.write_panes(lane, rows)
             elif lane != PaneLane.REST:
                 self.write(lane, rows)
         self.close(lanes.get(PaneLane.TO_RETRACT))
         unpublished = SIDE_OUTPUT in asked.folders
         if unpublished and bucket.suspects is not None and judged is not None:
-            self.write(SIDE_OUTPUT, set_aside(bucket.suspects.rows(), judged, merger.layout))
+            self.write(SIDE_OUTPUT, side_output_rows(bucket.suspects.rows(), judged, merger.layout))
         return Made(counts_of_lanes(lanes, merger), self.files)
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:

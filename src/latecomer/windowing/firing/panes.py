@@ -62,7 +62,7 @@ class Firing:
         if early.any():
             fired = merged.filter(pa.array(early))
             arrival, mark = (constant(each, fired.num_rows) for each in (clocks.arrival, clocks.known))
-            published = self.published(fired, clocks, Timing.EARLY, following(fired), arrival, mark)
+            published = self.as_panes(fired, clocks, Timing.EARLY, next_sequence(fired), arrival, mark)
             lanes[PaneLane.FIRED] = pa.concat_tables([lanes[PaneLane.FIRED], published])
             lanes[PaneLane.OPEN] = self._after_publishing(panes, early).filter(
                 pa.array(lane == PaneLane.OPEN)
@@ -107,7 +107,7 @@ class Firing:
         return {
             "sequence": pc.if_else(
                 pa.array(fired | early),
-                following(merged),
+                next_sequence(merged),
                 pc.if_else(pa.array(lane == PaneLane.OPEN), last, none),
             ),
             "timing": pa.array(timing, pa.string()),
@@ -118,7 +118,7 @@ class Firing:
             "watermark": pc.if_else(is_fired, mark, met),
         }
 
-    def published(
+    def as_panes(
         self,
         merged: pa.Table,
         clocks: Clocks,
@@ -157,8 +157,8 @@ class Firing:
             known = self.merger.emptied(held) if discards else held  # emptied, it still has the last sequence
             inputs.append(self.merger.of_states(known, Fate.LATE_ACCEPTED))
         merged = self.merger.merge(inputs)
-        panes = self.published(
-            merged, clocks, Timing.LATE, following(merged), is_last=self.is_last(merged, clocks.now)
+        panes = self.as_panes(
+            merged, clocks, Timing.LATE, next_sequence(merged), is_last=self.is_last(merged, clocks.now)
         )
         if held.num_rows and self.output.accumulation is Accumulation.RETRACTING:
             return self.with_retracts(panes, held)
@@ -226,7 +226,7 @@ def numbers(rows: pa.Table, name: str, nothing: int = 0) -> Integers:
     return np.asarray(pc.fill_null(flat(rows.column(name)), nothing))
 
 
-def following(merged: pa.Table) -> pa.Array:
+def next_sequence(merged: pa.Table) -> pa.Array:
     """The sequence after the last one."""
     return pc.fill_null(pc.add(flat(merged.column(LAST_SEQUENCE)), 1), 0)
 

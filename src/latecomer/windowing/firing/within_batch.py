@@ -37,7 +37,7 @@ from latecomer.store.private_columns import (
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
-from latecomer.windowing.firing.merging import Firing, following, numbers, places_of
+from latecomer.windowing.firing.panes import Firing, next_sequence, numbers, places_of
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
@@ -176,7 +176,7 @@ class FiringWithin(Firing):
                 came = np.maximum(came, by_clock(rule, began))
         mark = numbers(due, LAST_WATERMARK)
         met = pa.array(mark, mask=mark <= BEGIN_OF_TIME)
-        panes = self.published(due, clocks, Timing.EARLY, following(due), pa.array(came), met)
+        panes = self.as_panes(due, clocks, Timing.EARLY, next_sequence(due), pa.array(came), met)
         # What accumulates is counted once, where all of it is.
         return panes if discards else self.merger.uncounted(panes)
 
@@ -190,7 +190,7 @@ class FiringWithin(Firing):
             left = replaced(left, name, None if name in (SINCE_CLOCK, SINCE_MARK) else 0, fired)
         if discards:
             left = self.merger.emptied(self.merger.uncounted(left, fired), fired)
-        sequence = pc.if_else(pa.array(fired), following(left), flat(left.column(LAST_SEQUENCE)))
+        sequence = pc.if_else(pa.array(fired), next_sequence(left), flat(left.column(LAST_SEQUENCE)))
         return with_columns(left, {LAST_SEQUENCE: sequence})
 
     @property
@@ -225,7 +225,7 @@ class FiringWithin(Firing):
             return {}
         over = self.is_last(merged.rows, clocks.now)
         none = pa.nulls(merged.rows.num_rows, pa.int64())
-        panes = self.published(merged.rows, clocks, Timing.LATE, none, is_last=over & ~merged.fires)
+        panes = self.as_panes(merged.rows, clocks, Timing.LATE, none, is_last=over & ~merged.fires)
         due = pa.array(merged.fires | over)
         return {PaneLane.LATE: panes.filter(due), PaneLane.WAITING: panes.filter(pc.invert(due))}
 
@@ -255,7 +255,7 @@ class FiringWithin(Firing):
         came, met = (flat(alone.column(name)) for name in (LAST_ARRIVAL, LAST_WATERMARK))
         is_last = np.asarray(flat(both.column("is_last")))[order]
         added_now = {name: flat(alone.column(name)) for name in self.merger.new_columns}
-        panes = self.published(shown, clocks, Timing.LATE, pa.array(sequence), came, met, is_last, added_now)
+        panes = self.as_panes(shown, clocks, Timing.LATE, pa.array(sequence), came, met, is_last, added_now)
         panes = panes.filter(pa.array(~is_base))
         return (
             self.with_retracts(panes, previous)
