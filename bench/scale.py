@@ -1,7 +1,7 @@
 """Stores that have grown large: `python -m bench.scale keys|log --events N --work FOLDER`.
 
 `keys`: as many keys as events, in one window of a day that stays open, a million in a batch; then small batches; then
-an event that closes the window.
+two events, of which the second closes the window.
 `log`: a store whose log names as many events as asked, in files of a million rows that nothing is in and nobody reads;
 then small batches.
 """
@@ -37,8 +37,10 @@ SMALL, SMALL_ROWS = 20, 100
 """Small batches, and the events in one."""
 COLUMNS = {"event_time": "string", "key": "string", "paise": "bigint"}
 START = 1_770_000_000_000_000
-CLOSING = 2 * 24 * 3600 * 1000
-"""The number of an event that comes two days after the first: its batch closes that window for good."""
+MINUTE = 60 * 1000
+"""Events of a minute."""
+CLOSING = 2 * 24 * 60 * MINUTE
+"""The number of an event that comes two days after the first: that window closes for good."""
 
 
 def pipeline_of(source: Path, store: Path) -> Pipeline:
@@ -107,7 +109,8 @@ def keys(spark: SparkSession, asked: argparse.Namespace) -> dict[str, Any]:
     partials = asked.work / "store" / "outputs" / "daily" / "partials"
     size = sum(each.stat().st_size for each in partials.rglob("*.parquet"))
     peak, memory = memory.stop(), Memory()
-    write(spark, source, CLOSING, 1, asked.events)
+    for at in (CLOSING, CLOSING + MINUTE):  # the watermark follows the first once its tick is over
+        write(spark, source, at, 1, asked.events)
     closing = batches(spark, pipeline)
     return {
         "large": large,
