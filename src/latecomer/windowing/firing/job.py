@@ -67,7 +67,7 @@ class FiringJob:
             yield replace(batch, logged=logged)
 
     def _buckets(self, batch: Batch, outputs: Sequence[OutputLogic], met: Mapping[str, Met]) -> int:
-        """How many buckets there are: a power of two, no more than there are cores."""
+        """How many buckets there are for the events and the open states."""
         if not any(logic.output.by and not logic.output.emit_empty for logic in outputs):
             return 1
         rows = batch.logged.rows if batch.logged is not None else 0

@@ -46,16 +46,22 @@ from latecomer.windowing.session_judge import session_of
 
 ROWS_PER_BUCKET = 200_000
 """How many events, or rows of open states, one task merges: fewer are not worth another task's files."""
+LARGEST_BUCKET = 3_000_000
+"""With more rows, a task may need more memory than a worker has."""
 MOST_BUCKETS = 256
 
 
 def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
-    """How many buckets there are for so many rows: a power of two, no more than there are cores.
+    """How many buckets there are for so many rows: a power of two, no more than there are cores, unless buckets would
+    be too large.
 
-    >>> [bucket_count(rows, 6) for rows in (0, 200_000, 500_000, 10_000_000)]
-    [1, 1, 2, 4]
+    >>> [bucket_count(rows, 6) for rows in (0, 200_000, 500_000, 10_000_000, 100_000_000)]
+    [1, 1, 2, 4, 64]
     """
-    return 1 << (max(min(cores, MOST_BUCKETS, -(-rows // rows_each)), 1).bit_length() - 1)
+    count = 1 << (max(min(cores, MOST_BUCKETS, -(-rows // rows_each)), 1).bit_length() - 1)
+    while count < MOST_BUCKETS and count * LARGEST_BUCKET < rows:
+        count *= 2
+    return count
 
 
 @dataclass(frozen=True)
