@@ -132,7 +132,7 @@ def main() -> None:
             for name in sorted(stores, reverse=nth % 2 == 1):
                 began, worked = time.monotonic(), _worked(server)
                 engines[name].data(nth, piece)
-                engines[name].settle()
+                engines[name].await_batch()
                 seconds[name].append(time.monotonic() - began)
                 if name == "bucket":
                     seconds["server"].append(_worked(server) - worked)

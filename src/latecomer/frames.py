@@ -220,7 +220,7 @@ class Receiver:
         following = self._followed[source]
         while following.step():
             pass
-        intake.engine.settle()
+        intake.engine.await_batch()
         following.source.resume(following.home, following.number - 1, logged=False)
 
     def finish(self, drain: bool) -> RunReport:

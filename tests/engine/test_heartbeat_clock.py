@@ -52,7 +52,7 @@ class Engine:
         summaries = [TickSummary(*at, f"{each.slice.source}/0", 1, slice_.newest) for each in slice_.parts]
         self.keeper.timeline.extend(summaries, slice_.partitions)
 
-    def settle(self) -> None:
+    def await_batch(self) -> None:
         """No batch is ever under way here."""
 
     def heartbeat(self, at: int) -> bool:

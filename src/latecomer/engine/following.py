@@ -46,7 +46,7 @@ def follow(engine: Engine, stopping: threading.Event, bounded: bool) -> None:
             _catch_up(followed, intake)
         if not bounded and not stopping.is_set():
             _follow(followed, intake)
-        engine.settle()
+        engine.await_batch()
         if bounded and not stopping.is_set():
             intake.upkeep.rest()
 

@@ -48,7 +48,7 @@ class Intake:
 
     def _refresh_files(self) -> None:
         """Read again which files the tables have: upkeep may delete others from now on."""
-        self.engine.settle()
+        self.engine.await_batch()
         store, outputs = self.engine.store, self.engine.outputs
         published = [table for logic in outputs for table in logic.tables.all]
         for table in (*store.logged_tables, store.ledger, *published):
@@ -172,7 +172,7 @@ class Intake:
         if self.engine.busy:
             return
         self.require_store()
-        self.engine.settle()
+        self.engine.await_batch()
         publish_rebuilds(self.engine)
         if self.away:
             return

@@ -90,7 +90,7 @@ class Engine:
     def data(self, source_batch: int, new: Slice) -> None:
         """One batch of data, from its source to the sinks."""
         self.accept(source_batch, new)
-        self.settle()
+        self.await_batch()
 
     def accept(self, source_batch: int, new: Slice) -> None:
         """Write a slice of the source to the log and to the timeline; a slice that was accepted before is skipped. The
@@ -104,7 +104,7 @@ class Engine:
         logged = self.log.write(number, new, self.keeper.timeline)
         received, ticks = logged.received, logged.ticks
         stopwatch.end("log")
-        self.settle()
+        self.await_batch()
         stopwatch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
         origin = Origin(source_batch, new.source, received.clocks.in_words, new.read_to)
@@ -170,7 +170,7 @@ class Engine:
 
     # Between batches
 
-    def settle(self) -> None:
+    def await_batch(self) -> None:
         """Wait for the batch under way. An error of that batch, or of a sink, is raised here."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
@@ -179,7 +179,7 @@ class Engine:
 
     def finish(self) -> None:
         """Wait for the batch under way, and until every sink has everything."""
-        self.settle()
+        self.await_batch()
         self.sinks.finish()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from latecomer.windowing.firing.batch import Batch
 
 def heartbeat(engine: Engine, at: int) -> bool:
     """Move the timeline to a moment without data; this becomes a batch only if it publishes anything."""
-    engine.settle()
+    engine.await_batch()
     keeper, number = engine.keeper, engine.last + 1
     beat = keeper.heartbeat(at)
     if beat is None or engine.half_logged:
@@ -26,7 +26,7 @@ def heartbeat(engine: Engine, at: int) -> bool:
 
 def drain_input(engine: Engine) -> None:
     """The input has ended: close every window. A second call changes nothing."""
-    engine.settle()
+    engine.await_batch()
     if engine.keeper.timeline.watermark == END_OF_TIME:
         return
     row = engine.keeper.timeline.drain()

@@ -32,7 +32,7 @@ def publish_rebuild_now(engine: Engine, rebuild: Rebuild) -> bool:
 
     False where the store has changed the same windows since: then it has to be computed again.
     """
-    engine.settle()
+    engine.await_batch()
     record = rebuild.record
     require_whole_log(engine, "rebuild")
     if (

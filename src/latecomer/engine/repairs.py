@@ -17,7 +17,7 @@ from latecomer.windowing.firing.output import OutputLogic
 
 def accept_repair(engine: Engine, repair: Repair) -> None:
     """Accept repaired dead letters, as the batch whose number the repair has."""
-    engine.settle()
+    engine.await_batch()
     failpoint("repair.accepted", repair.batch)
     complete_repair(engine, repair, engine.outputs)
 

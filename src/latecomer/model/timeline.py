@@ -248,7 +248,7 @@ class Timeline:
         tick = self.last_tick + 1 if self.strategy.every == "event" else at // self.strategy.every
         if tick <= self.last_tick:
             return None
-        marks = self._settle(at)
+        marks = self._close_tick(at)
         if self.strategy.on_idle == "advance" and self.partitions and not marks:
             lags = [lag_of(self.strategy, known.state, name) for name, known in self.partitions.items()]
             self._reach(at - max(lags))
@@ -270,7 +270,7 @@ class Timeline:
 
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""
-        self._settle(self.last_at)
+        self._close_tick(self.last_at)
         self.watermark = END_OF_TIME
         self.last_tick = (self.last_tick or 0) + 1
         return Row(self.last_tick, self.last_at, END_OF_TIME, kind="drain")
@@ -350,7 +350,7 @@ class Timeline:
                 known.seen_at = at
             self._all_marks = None
         if self.last_tick is None or tick > self.last_tick:
-            marks = self._settle(at)
+            marks = self._close_tick(at)
             self.last_tick, self.last_at, self.open_summaries = tick, at, list(summaries)
         else:
             # The rest of the last batch's tick, or an older tick read out of order: it joins the open
@@ -360,10 +360,10 @@ class Timeline:
         row = _held(Row(tick, at, self.watermark, summaries=summaries), marks)
         if self.strategy.every != "event":
             return row
-        self._settle(at)
+        self._close_tick(at)
         return replace(row, settled=self.watermark)
 
-    def _settle(self, at: int) -> Active:
+    def _close_tick(self, at: int) -> Active:
         """Close the open tick, and move the watermark to what is known at `at`. Returns the active marks."""
         for summary in self._open_tick():
             known = self.partitions.get(summary.partition)

@@ -297,6 +297,6 @@ def _entry(row: dict[str, Any]) -> Entry:
 
 def put_watermark(engine: Engine, watermark: int) -> None:
     """Move the watermark of an engine, in a batch without data."""
-    engine.settle()
+    engine.await_batch()
     row = engine.keeper.timeline.put(watermark)
     complete_without_data(engine, engine.keeper.advance(engine.last + 1, row), "heartbeat")

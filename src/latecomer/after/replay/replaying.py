@@ -266,7 +266,7 @@ class _Replayer:
         engine = self.engine
         if step.kind == "tick":
             engine.take(step.source_batch, Slice(0, partitions=step.named, source=step.source))
-            engine.settle()
+            engine.await_batch()
         elif step.kind == "repair":
             publish_repaired(engine, step.batch, engine.outputs)
         elif rebuild is not None:
