@@ -229,7 +229,7 @@ def test_one_of_several_sources_is_away(now: SimpleNamespace, tmp_path: Path) ->
     intake.beat()
     assert engine.keeper.timeline.last_at == 10 * HOUR
     engine.keeper.timeline.extend(
-        [TickSummary(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named({"app": None})
+        [TickSummary(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._unread_by_partition({"app": None})
     )
     assert engine.keeper.timeline.watermark == 10 * HOUR - SECOND  # pos holds it
     intake.came_back("pos")
