@@ -224,7 +224,7 @@ def test_a_store_is_taken_over_once(kept: Kept, monkeypatch: pytest.MonkeyPatch)
         raise Killed
 
     with monkeypatch.context() as patched:  # it is begun, and once more from the start
-        patched.setattr("latecomer.source.finding.set_aside", killed)
+        patched.setattr("latecomer.source.finding.remove_checkpoint", killed)
         with pytest.raises(Killed):
             resumed(0, 1)
     finder = resumed(0, 1)
