@@ -100,7 +100,7 @@ def _print_events(explanation: Explanation, most: int) -> None:
         for each in published.took[:most]:
             fate = "unknown" if each.fate is None else each.fate.value
             groups.setdefault((published.pane.sequence, fate), []).append(each)
-    groups[None, "untold"] = list(explanation.untold[:most])
+    groups[None, "in_no_pane"] = list(explanation.in_no_pane[:most])
     groups |= {(None, fate.value): list(listed[:most]) for fate, listed in explanation.left_out.items()}
     show(event_rows(groups), Format.CSV, "")
 
@@ -119,9 +119,9 @@ class _Page:
         self._title()
         for published in self.explanation.panes:
             self._pane(published)
-        if self.explanation.untold:
+        if self.explanation.in_no_pane:
             self._print("\naccepted, and in no pane yet", "bold")
-            self._events(self.explanation.untold)
+            self._events(self.explanation.in_no_pane)
         left_out = {fate: events for fate, events in self.explanation.left_out.items() if events}
         for fate, events in left_out.items():
             self._print(f"\nleft out: {fate.value.replace('_', ' ')}", "bold red")

@@ -184,7 +184,7 @@ def test_what_is_accepted_and_not_yet_told(story: Story) -> None:
     story.logged(0, 20, None, [paid(10, 100)])
     story.partials("totals", 0, [shown(MINUTE, 0, 100, 1)])
     found = asked(story)
-    assert (list(found.panes), times(found.untold), found.stands) == ([], [10], None)
+    assert (list(found.panes), times(found.in_no_pane), found.stands) == ([], [10], None)
 
 
 def test_a_correction_tells_what_it_took_in_only_if_the_log_gives_the_same(played: Story) -> None:

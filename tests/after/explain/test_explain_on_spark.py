@@ -127,7 +127,7 @@ def outcome_of(found: Explanation) -> list[Any]:
     logged = [events for fate, events in found.left_out.items() if fate is not Fate.DUPLICATE]
     return [
         each
-        for group in (*(outcome.took for outcome in found.panes), found.untold, *logged)
+        for group in (*(outcome.took for outcome in found.panes), found.in_no_pane, *logged)
         for each in group
     ]
 

@@ -67,7 +67,7 @@ def test_a_pane_has_the_events_that_passed_the_where_of_its_batch(story: Story) 
     assert (found.reconciled, found.notes, found.filter) == (True, [], "applied")
     assert corrected.differences == {"paise": 15, "payments": -3}
     assert [each.reason for each in found.left_out[Fate.FILTERED]] == ["where excludes it"]
-    assert not found.untold
+    assert not found.in_no_pane
 
 
 def test_late_panes_go_on_from_the_rebuilt_number(story: Story) -> None:
@@ -91,10 +91,10 @@ def test_a_window_that_was_open_when_the_meaning_changed_closes_under_the_new_on
     story = new_story(tmp_path)
     story.logged(0, 30, None, many([(2, "OK", 1), (1, "OK", 10), (1, "FAILED", 10)]))
     story.partials("successes", 0, [shown(MINUTE, 0, 12, 3)])
-    assert times(asked(story, "successes").untold) == [10, 11, 12]
+    assert times(asked(story, "successes").in_no_pane) == [10, 11, 12]
     redefine(story, 1, (OLD, NEW))
     waiting = asked(story, "successes")
-    assert times(waiting.untold) == [12, 13]
+    assert times(waiting.in_no_pane) == [12, 13]
     excluded = waiting.left_out[Fate.FILTERED]
     assert times(excluded) == [10, 11]
     assert excluded[0].reason == "where excludes it, since a rebuild changed it"
@@ -102,7 +102,7 @@ def test_a_window_that_was_open_when_the_meaning_changed_closes_under_the_new_on
     held(story, 20, 2, 0, "ON_TIME", 2)
     found = asked(story, "successes")
     assert times(found.panes[0].took) == [12, 13]
-    assert (found.reconciled, found.notes, list(found.untold)) == (True, [], [])
+    assert (found.reconciled, found.notes, list(found.in_no_pane)) == (True, [], [])
 
 
 def test_an_aggregate_that_became_another_is_checked_as_what_it_was(story: Story) -> None:

@@ -34,7 +34,7 @@ def test_a_session_that_grew_is_one_life(story: Story) -> None:
         found = asked(story, "visits", moment)
         assert [times(each.took) for each in found.panes] == [[0], [50], [], [], [25]]
         assert found.window == Window(second(0), second(80))
-        assert (found.reconciled, found.notes, times(found.untold)) == (True, [], [])
+        assert (found.reconciled, found.notes, times(found.in_no_pane)) == (True, [], [])
         assert found.stands == {"paise": 7, "payments": 3}
 
 

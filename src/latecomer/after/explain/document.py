@@ -38,7 +38,7 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
         "stands": None if explanation.stands is None else _plain_values(explanation.stands),
         "reconciled": explanation.reconciled,
         "panes": [_pane(explanation, published, most) for published in explanation.panes],
-        "untold": group(explanation, explanation.untold, most),
+        "in_no_pane": group(explanation, explanation.in_no_pane, most),
         "left_out": {
             fate.value: group(explanation, events, most) for fate, events in explanation.left_out.items()
         },

@@ -78,7 +78,7 @@ def explain(
     place = finder.find(window, key or {})
     case = _Case(finder, place, to_micros(window), compute)
     explanation = replace(case.explained(), clock=clock)
-    empty = not (explanation.panes or explanation.untold or any(explanation.left_out.values()))
+    empty = not (explanation.panes or explanation.in_no_pane or any(explanation.left_out.values()))
     if empty and not place.published:
         raise finder.nothing(to_micros(window), key or {})
     return explanation

@@ -31,7 +31,7 @@ class Explanation:
     window: Window
     key: Mapping[str, Any]
     panes: Sequence[Published]
-    untold: Sequence[Judged]
+    in_no_pane: Sequence[Judged]
     """Events that were accepted and are in no pane yet."""
     left_out: Mapping[Fate, Sequence[Judged]]
     measures: Mapping[str, str]

@@ -112,7 +112,7 @@ class _Drawing:
         if fate in self.explanation.left_out:
             return self.explanation.left_out[fate]
         accepted = [each for published in self.explanation.panes for each in published.took] + list(
-            self.explanation.untold
+            self.explanation.in_no_pane
         )
         return [each for each in accepted if (each.fate or Fate.ON_TIME) is fate]
 

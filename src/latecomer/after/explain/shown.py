@@ -76,8 +76,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         heads, rows = _heads(explanation), [_pane(explanation, published) for published in explanation.panes]
         panes = pa.table({str(nth): pa.array(column) for nth, column in enumerate(zip(*rows, strict=True))})
         yield from text_table(panes.rename_columns(heads), current_zone(), len(rows))
-    if explanation.untold:
-        yield f"accepted, and in no pane yet: {counted(len(explanation.untold), 'event')}"
+    if explanation.in_no_pane:
+        yield f"accepted, and in no pane yet: {counted(len(explanation.in_no_pane), 'event')}"
     for fate, events in explanation.left_out.items():
         if events:
             yield f"left out: {fate.value.replace('_', ' ')}, {counted(len(events), 'event')}"
@@ -92,8 +92,8 @@ def _parts(explanation: Explanation) -> Iterator[str]:
     if explanation.panes:
         yield f'<div class="picture">{picture(explanation)}</div>'
         yield from _panes(explanation)
-    if explanation.untold:
-        yield from _events("accepted, and in no pane yet", explanation.untold)
+    if explanation.in_no_pane:
+        yield from _events("accepted, and in no pane yet", explanation.in_no_pane)
     for fate, events in explanation.left_out.items():
         if events:
             yield from _events(f"left out: {fate.value.replace('_', ' ')}", events)

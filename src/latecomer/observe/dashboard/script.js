@@ -428,7 +428,7 @@
       el("p", {}, pane.why), pane.check.agrees === false ? el("p", { cls: "error" }, pane.check.reason) : "", pane.op === "insert" ? group("Took in", pane.took_in) : "",
       pane.lost.count ? group("No longer holds", pane.lost) : ""))));
     if (!found.panes.length) made.push(el("p", { cls: "pale" }, "No pane has been published."));
-    if (found.untold.count) made.push(el("h2", {}, "Accepted, but in no pane yet"), group("", found.untold));
+    if (found.in_no_pane.count) made.push(el("h2", {}, "Accepted, but in no pane yet"), group("", found.in_no_pane));
     const left = Object.entries(found.left_out).filter(([, each]) => each.count);
     if (left.length) made.push(el("h2", {}, "Left out"), left.map(([fate, each]) => group((FATES[fate] || fate) + ":", each)));
     made.push(el("p", { cls: "pale small" }, `${count(found.log.files_read)} of the ${counted(found.log.files, "file")} of the event log ${found.log.files_read === 1 ? "was" : "were"} read.`));
