@@ -26,7 +26,7 @@ from latecomer.schemas.avro import (
     schema_of,
 )
 from latecomer.schemas.avro.naming import simple_name
-from latecomer.schemas.avro.types import Json, Record, Union, parts
+from latecomer.schemas.avro.types import Enum, Json, Record, Reference, Union, parts
 from latecomer.schemas.mistakes import Incompatibility
 
 few = settings(usual, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -222,11 +222,23 @@ def has_an_empty_list_in_a_union(reader: Schema) -> bool:
     return any(isinstance(field.type, Union) and field.default == Json.of([]) for field in fields)
 
 
+def has_null_beside_an_enum(reader: Schema) -> bool:
+    """Java's fast reader writes a default for the first branch of a union: `null` is no symbol of an enum."""
+
+    def begins_with_an_enum(union: Union) -> bool:
+        first = union.branches[0]
+        return isinstance(reader.names[first.name] if isinstance(first, Reference) else first, Enum)
+
+    fields = [field for each in records(reader) for field in each.fields if field.default == Json.of(None)]
+    return any(isinstance(field.type, Union) and begins_with_an_enum(field.type) for field in fields)
+
+
 def read_what_can_be_read(java: JavaAvro, reader: Any, writer: Any) -> None:
     ours = schema_of(reader), schema_of(writer)
     maker = DataMaker(ours[1], seed=7)
     if (
         has_an_empty_list_in_a_union(ours[0])
+        or has_null_beside_an_enum(ours[0])
         or not aliases_are_clear(*ours)
         or not all(map(names_are_clear, ours))
     ):
