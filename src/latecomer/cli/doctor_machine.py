@@ -10,11 +10,6 @@ from pathlib import Path
 
 from latecomer.errors import LatecomerError
 
-_SAME_PYTHON = (
-    "give executors the driver's packages: latecomer cluster pack makes an archive of them and prints what to pass to "
-    "Spark (docs/cluster.md)"
-)
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -139,6 +134,7 @@ def on_executors() -> Iterator[Finding]:
     """The packages of the executors, against those of the driver."""
     from importlib.metadata import version
 
+    from latecomer.spark.errors import SAME_PACKAGES
     from latecomer.spark.executors import PACKAGES, executors_of
     from latecomer.spark.master import master
     from latecomer.spark.session import build_session
@@ -152,7 +148,7 @@ def on_executors() -> Iterator[Finding]:
         finally:
             spark.stop()
     except LatecomerError as error:
-        yield Finding("executors", str(error), f"{_SAME_PYTHON}, and see that {master()} is up")
+        yield Finding("executors", str(error), f"{SAME_PACKAGES}, and see that {master()} is up")
         return
     for each in executors:
         what, lacking = f"executor on {each.host}, {each.folder}", each.lacks(wanted)
@@ -162,5 +158,5 @@ def on_executors() -> Iterator[Finding]:
         lacks_in_words = ", ".join(f"{name} {found or 'is missing'}" for name, found in lacking.items())
         needed = ", ".join(f"{name} {wanted[name]}" for name in lacking)
         yield Finding(
-            what, f"Python {each.python}, {lacks_in_words}", f"tasks need {needed} there; {_SAME_PYTHON}"
+            what, f"Python {each.python}, {lacks_in_words}", f"tasks need {needed} there; {SAME_PACKAGES}"
         )

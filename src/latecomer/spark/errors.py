@@ -17,7 +17,12 @@ from latecomer.errors.system import refused, refused_in_words, refused_sentence
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 LONGEST = 300
+SAME_PACKAGES = (
+    "give executors the driver's packages: latecomer cluster pack makes an archive of them and prints what to pass to "
+    "Spark (docs/cluster.md)"
+)
 _TRACEBACK = "Traceback (most recent call last):"
+_NO_WORKER = "Error from python worker:"
 _JAVA_SCRATCH = "/tmp"  # noqa: S108 - where Spark writes unless it is set otherwise
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -96,7 +101,10 @@ def causes(error: BaseException) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """The first line; of a Python traceback the last line, which has the error."""
+    """The first line; of a Python traceback the last line, which has the error. Where an executor's Python does not
+    start, what it said."""
+    if said := text.partition(_NO_WORKER)[2].strip():
+        return f"an executor's Python does not start ({shortened(said.splitlines()[0], LONGEST)}); {SAME_PACKAGES}"
     lines = text.strip().split("\n\n")[0].splitlines()
     line = lines[-1] if any(_TRACEBACK in each for each in lines) else lines[0]
     return shortened(line, LONGEST)

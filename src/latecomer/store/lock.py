@@ -143,7 +143,7 @@ def _await_lease(store: Location, watcher: Watcher, standby: threading.Event | N
         except OSError as error:
             if standby is None:
                 raise _not_writable(store, error) from None
-            LOG.info("in_force by for store %s, which cannot be reached (%s)", store, error)
+            LOG.info("standing by for store %s, which cannot be reached (%s)", store, error)
         other = watcher.found
         is_brief = other is not None and other.holder.startswith(BRIEFLY)
         patience = PATIENCE_SECONDS if is_brief and not watcher.holder.name.startswith(BRIEFLY) else 0.0
@@ -151,7 +151,7 @@ def _await_lease(store: Location, watcher: Watcher, standby: threading.Event | N
             if watcher.clock.now() - began >= patience:
                 raise _in_use(store, other.in_words)
         elif other is not None:
-            what = "in_force by for" if standby else "asking for a sign of life of who has"
+            what = "standing by for" if standby else "asking for a sign of life of who has"
             LOG.info("%s store %s: %s (token %d)", what, store, other.in_words, other.token)
         if watcher.clock.wait(stopped, watcher.pause):
             raise _never_held(store)
@@ -284,7 +284,7 @@ def _take(lock: LockFile, store: Location, patient: bool, standby: threading.Eve
         # A process that only asks for the holder (`holder_of`) has released the lock by then.
         wait = PATIENCE_SECONDS if patient and by.startswith(BRIEFLY) else ASKING_SECONDS
         if standby is not None:
-            LOG.info("in_force by for store %s: %s", store, by)
+            LOG.info("standing by for store %s: %s", store, by)
             if standby.wait(ASKING_SECONDS):
                 raise _never_held(store)
         elif waited > wait:
