@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -139,7 +141,9 @@ def test_numbers_are_exact_across_the_change(spark: SparkSession, tmp_path: Path
         {"at": "2026-11-08T14:00:01Z", "n": 2, "f": 0.25, "d": 1.25},
         {"at": "2026-11-08T12:59:01Z", "n": 5, "f": 0.25, "d": 1.25},
     ]
-    (tmp_path / "in" / "a.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    earlier = tmp_path / "in" / "a.json"
+    earlier.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(earlier, (time.time() - 60,) * 2)  # its tick is over when the next file comes
     run(first, once=True, spark=spark)
     late = {"at": "2026-11-08T12:59:02Z", "n": 2**40, "f": 0.25, "d": 1.5}
     new = {"at": "2026-11-08T14:00:02Z", "n": 2**40, "f": 0.125, "d": 99999999999999.75}
