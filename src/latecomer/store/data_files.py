@@ -50,7 +50,7 @@ class DataFile:
 
     def bounds(self, column: str) -> tuple[int, int] | None:
         """The first and the last moment of a column, in microseconds; None where they are not known."""
-        low, high = self.minimum.get(column), self.maximum.get(column)
+        low, high = self.minimum.get(column), self.last(column)
         return None if low is None or high is None else (to_micros(low), to_micros(high))
 
     def last(self, column: str) -> Any:
@@ -62,10 +62,8 @@ class DataFile:
 
     def may_hold(self, column: str, low: int | None, high: int | None) -> bool:
         """Whether a row may have a moment in [low, high); None is no bound."""
-        first, last = self.minimum.get(column), self.last(column)
-        if first is None or last is None:
-            return True
-        return (low is None or to_micros(last) >= low) and (high is None or to_micros(first) < high)
+        known = self.bounds(column)
+        return known is None or ((low is None or known[1] >= low) and (high is None or known[0] < high))
 
 
 def attempt_token(file: DataFile) -> str:
