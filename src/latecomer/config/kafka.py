@@ -68,9 +68,8 @@ def client_options(written: Options, base: Path) -> dict[str, str]:
     for name, value in written.items():
         text = str(value).lower() if isinstance(value, bool) else resolved(str(value), base)
         if name.endswith(".location"):
-            with suppress(
-                RuntimeError
-            ):  # there is no such user: the client says that it cannot open the file
+            # For a user who does not exist, the client itself says that it cannot open the file.
+            with suppress(RuntimeError):
                 text = str(Path(text).expanduser())
             text = str(base / text)
         options[name] = conceal(text) if is_secret(name) else text
