@@ -47,7 +47,7 @@ from latecomer.store.order import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.windowing.fates import FATES
-from latecomer.windowing.firing.batch import Batch as EngineBatch
+from latecomer.windowing.firing.output import Batch as EngineBatch
 from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.judge import judged
 from latecomer.windowing.seen import event_tables, stored_columns
@@ -235,7 +235,7 @@ class Bench:
         wanted = [*stored_columns(store.layout, [rules], ()), "position"]
         outcome: dict[Place, tuple[Fate, int]] = {}
         for events in event_tables(logged, wanted, [rules], store.layout):
-            found = judged(events, store.layout, rules, section.by_batch, [])
+            found = judged(events, store.layout, rules, section.watermarks, [])
             batch, nth = (events.column(name).take(found.nth).to_pylist() for name in ("batch", "position"))
             verdicts = zip(
                 batch, nth, found.end.tolist(), found.fate.tolist(), found.watermark.tolist(), strict=True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from latecomer.log.timeline.keeper import Section
+from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import REACH, Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline
@@ -64,3 +66,8 @@ class Reader:
 
     def restart(self) -> None:
         self.timeline = Timeline.restore(self.timeline.strategy, self.timeline.carry())
+
+
+def watermarks_of(marks: Mapping[tuple[int, int], int]) -> Watermarks:
+    """A timeline, from the watermark of each batch and tick."""
+    return Section([(batch, Row(tick, 0, marks[batch, tick])) for batch, tick in sorted(marks)]).watermarks

@@ -24,7 +24,6 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import LedgerError, StoreError
 from latecomer.log import events, logged
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
-from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.spark import runner
@@ -33,6 +32,7 @@ from latecomer.store.store import open_store
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries
+from timeline_kit import watermarks_of
 
 AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
 LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
@@ -124,14 +124,14 @@ def test_ticks_that_are_far_apart_are_found_batch_by_batch() -> None:
     far = 1 << 50
     ticks = {(batch, far + tick): 10 * batch + tick for batch in range(5_000) for tick in range(2)}
     events = pa.table({"batch": [4_999, 0, 7], "tick": [far + 1, far, far + 1]})
-    timeline = Watermarks.of_batches(ticks)
+    timeline = watermarks_of(ticks)
     assert timeline.over(events).tolist() == [49_991, 0, 71]
     for batch, tick in ((4_999, far + 2), (4_999, far - 1), (5_000, far), (-1, far)):
         with pytest.raises(StoreError, match="not on the timeline"):
             timeline.over(pa.table({"batch": [batch], "tick": [tick]}))
     with pytest.raises(StoreError, match="not on the timeline"):
-        Watermarks.of_batches({}).over(events)
-    further = Watermarks.of_batches({(0, -(1 << 62)): 1, **{(batch, 1 << 62): batch for batch in range(9)}})
+        watermarks_of({}).over(events)
+    further = watermarks_of({(0, -(1 << 62)): 1, **{(batch, 1 << 62): batch for batch in range(9)}})
     assert further.over(pa.table({"batch": [8, 0], "tick": [1 << 62, -(1 << 62)]})).tolist() == [8, 1]
 
 

@@ -114,7 +114,7 @@ class Kernels:
             when_column(sql): pa.array([holds(each.payload) is True for each in events])
             for sql, holds in WHENS.items()
         }
-        clocks = section.clocked.clock(rows)
+        clocks = section.watermarks.clock(rows)
         return Arrivals.of(rows, columns, clocks, marks, np.array(ok), np.zeros(len(ok), bool))
 
     def _close(

@@ -14,7 +14,6 @@ from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.errors import StoreError
-from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.strategies import Bounded
@@ -24,6 +23,7 @@ from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import fates, in_parts, judged
 from latecomer.windowing.tally import Sums, judged_parts
+from timeline_kit import watermarks_of
 
 MINUTE = 60_000_000
 COLUMNS = {"at": "timestamp", "n": "bigint", "price": "decimal(38,6)"}
@@ -95,7 +95,7 @@ def test_an_event_has_a_row_for_each_window_and_one_where_it_is_filtered() -> No
     output = sliding("n > 0")
     layout = layout_of(output)
     events = events_of(layout, [{"event_time": 5, "n": 1}, {"event_time": 6, "n": -1}])
-    found = judged(events, layout, output, Watermarks.of_ticks({0: 7}), ["n"])
+    found = judged(events, layout, output, watermarks_of({(0, 0): 7}), ["n"])
     assert found.nth.tolist() == [0, 0, 0, 1]
     assert found.start.tolist() == [3, 4, 5, 6]
     assert found.end.tolist() == [6, 7, 8, 9]
@@ -111,7 +111,7 @@ def test_an_event_of_a_tick_that_is_not_on_the_timeline_is_an_error_of_the_store
     layout = layout_of(output)
     events = events_of(layout, [{"event_time": 5, "tick": 3}])
     with pytest.raises(StoreError, match="not on the timeline"):
-        judged(events, layout, output, Watermarks.of_ticks({2: 7, 4: 9}), [])
+        judged(events, layout, output, watermarks_of({(0, 2): 7, (0, 4): 9}), [])
 
 
 def test_events_of_many_windows_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_fates_are_added_up_batch_by_batch_under_the_policy_of_their_time() -> N
         {"event_time": 5, "price": None, "batch": 1},
         {"event_time": 5, "price": big, "batch": 2},
     ]
-    timeline = Watermarks.of_batches({(batch, 0): 7 for batch in range(3)})
+    timeline = watermarks_of({(batch, 0): 7 for batch in range(3)})
     periods = [(0, output), (1, later)]
     parts = judged_parts([events_of(layout, rows)], layout, periods, timeline, 1, ["price"])
     found = Sums.of(((found, flat(few.column("batch"))) for _, few, found in parts), ["price"]).counts()

@@ -17,9 +17,8 @@ from latecomer.model.ledger import ASSIGNMENTS, Entry
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.store import as_received_sql
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.choose import output_logic
-from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.sessions import output_logic
 
 LOG = logging.getLogger(__name__)
 

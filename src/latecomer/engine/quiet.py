@@ -6,7 +6,7 @@ from latecomer.engine.pipeline import Engine
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.failpoints import failpoint
-from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.output import Batch
 
 
 def heartbeat(engine: Engine, at: int) -> bool:
@@ -17,7 +17,7 @@ def heartbeat(engine: Engine, at: int) -> bool:
     if beat is None or engine.half_logged:
         return False
     section = Section([(number, beat[1])], keeper.reached(engine.last))
-    if not any(output.would_fire(section) for output in engine.outputs):
+    if not engine.firing.would_publish(Batch(number, section), engine.outputs):
         return False
     keeper.timeline = beat[0]
     complete_without_data(engine, keeper.advance(number, beat[1]), "heartbeat")

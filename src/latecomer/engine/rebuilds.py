@@ -13,8 +13,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.fences import lease_over
 from latecomer.store.files import names
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.republish import changed_since, publish_rebuild
 
 LOG = logging.getLogger(__name__)

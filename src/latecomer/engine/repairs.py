@@ -11,8 +11,7 @@ from latecomer.log.repairs import RepairLog
 from latecomer.source.fixes import Fix
 from latecomer.store.failpoints import failpoint
 from latecomer.store.repairs import Repair, moved_letters
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
 
 
 def accept_repair(engine: Engine, repair: Repair) -> None:

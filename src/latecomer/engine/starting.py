@@ -13,8 +13,7 @@ from latecomer.engine.repairs import complete_repair
 from latecomer.store.outputs import reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
 
 LOG = logging.getLogger(__name__)
 

@@ -234,7 +234,7 @@ class _Played:
         """Row → its fate in each of its windows, when the engine judges the whole log again."""
         if not self.store.events.exists:
             return {}
-        timeline = self.engine.keeper.section(0, self.engine.last).by_batch
+        timeline = self.engine.keeper.section(0, self.engine.last).watermarks
         logged, layout = self.engine.log.everything(), self.store.layout
         wanted = [*stored_columns(layout, [output], ()), "origin", "position"]
         fates: dict[int, list[Assigned]] = {}

@@ -133,7 +133,8 @@ def arrivals_of(
     seen = as_seen(events, layout, output)
     columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
     columns |= {when_column(sql): pa.array(holds(seen, output, sql)[0]) for sql in output.trigger.whens}
-    clock, watermark = timeline.clock(events), timeline.over(events)
+    clock = timeline.clock(events) if output.fires_within else micros_of(events, "arrival_time")
+    watermark = timeline.over(events)
     if len(periods) == 1:
         found = entering(seen, output)
         return Arrivals.of(events, columns, clock, watermark, found.enters, found.failed)

@@ -12,7 +12,6 @@ import pytest
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
-from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Window
@@ -25,6 +24,7 @@ from latecomer.windowing.firing.panes import Firing
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.within_batch import firing_of
 from latecomer.windowing.merge import Merger
+from timeline_kit import watermarks_of
 
 COLUMNS = {"at": "timestamp", "key": "string", "paise": "bigint"}
 AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)"}
@@ -90,7 +90,10 @@ def sent(thing: Any) -> Any:
 def folded(layout: PaneLayout, rows: pa.Table, ticks: dict[int, int]) -> Folded:
     merger = sent(Merger(layout, {}))
     (found,) = fold(
-        rows.select(event_columns(layout, merger)), sent(layout), sent(Watermarks.of_ticks(ticks)), merger
+        rows.select(event_columns(layout, merger)),
+        sent(layout),
+        sent(watermarks_of({(0, tick): mark for tick, mark in ticks.items()})),
+        merger,
     )
     return found
 

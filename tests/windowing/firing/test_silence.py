@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from after.story.story_kit import PIPELINE, new_story, shown
@@ -17,14 +15,15 @@ from latecomer.log.timeline.keeper import Section, Step
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.spark.base import InProcess
 from latecomer.store.data_files import DataFile
-from latecomer.store.layout import TIMESTAMP
-from latecomer.store.private_columns import SINCE, WAITING_EVENTS
+from latecomer.store.private_columns import SINCE
+from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
-from latecomer.windowing.firing.closing import places_to_close
+from latecomer.windowing.firing.job import FiringJob
+from latecomer.windowing.firing.output import Batch, may_fire
 from latecomer.windowing.firing.private_columns import PaneLane
-from latecomer.windowing.firing.sessions import SessionLogic
-from latecomer.windowing.firing.silence import has_news, silence_publishes
+from latecomer.windowing.firing.sessions import output_logic
 
 WINDOW_END = datetime(9997, 12, 31, tzinfo=UTC)
 LATER = to_micros(datetime(9998, 12, 31, tzinfo=UTC))
@@ -47,19 +46,14 @@ def reaching(watermark: int) -> Section:
     return Section([(1, Row(0, 0, watermark))])
 
 
+@pytest.mark.parametrize("window", [{"tumbling": "1m"}, {"session": "30s"}])
 @pytest.mark.parametrize(("watermark", "publishes"), [(LATER, False), (END_OF_TIME, True)])
-def test_late_events_that_wait_are_published_when_time_ends(watermark: int, publishes: bool) -> None:
+def test_late_events_that_wait_are_published_when_time_ends(
+    window: dict[str, str], watermark: int, publishes: bool
+) -> None:
     bounds = {"window_end": WINDOW_END}
     file = DataFile(f"data/000000000000-0a-{PaneLane.WAITING}/part.parquet", 1, 1, bounds, bounds)
-    found = silence_publishes(
-        output({"tumbling": "1m"}),
-        NOTHING,
-        [file],
-        reaching(watermark),
-        has_news,
-        lambda files, section: False,
-    )
-    assert found is publishes
+    assert may_fire(output(window), NOTHING, file, reaching(watermark)) is publishes
 
 
 @pytest.mark.parametrize("per", [{}, {"per": "batch"}])
@@ -76,29 +70,19 @@ def test_an_early_pane_fires_in_silence_when_its_clock_has_passed(
         trigger={"early": {"every": "1m", **per}},
     )
     section = Section([(1, Row(0, seconds * 1_000_000, 0))], before=Step(0, 1))
-    found = silence_publishes(made, NOTHING, [file], section, has_news, lambda files, section: False)
-    assert found is publishes
+    assert may_fire(made, NOTHING, file, section) is publishes
 
 
-@pytest.mark.parametrize(("watermark", "publishes"), [(LATER, False), (END_OF_TIME, True)])
-def test_late_events_of_sessions_that_wait_are_published_when_time_ends(
-    watermark: int, publishes: bool
-) -> None:
-    columns = {"window_end": pa.array([WINDOW_END], TIMESTAMP), SINCE: [3], WAITING_EVENTS: [3]}
-    logic = cast(SessionLogic, SimpleNamespace(output=output({"session": "30s"})))
-    found = SessionLogic.has_news(logic, pa.RecordBatch.from_pydict(columns), reaching(watermark))
-    assert found is publishes
-
-
-@pytest.mark.parametrize(("watermark", "closed"), [(LATER, 0), (END_OF_TIME, 1)])
-def test_windows_get_their_closing_pane_when_time_ends(tmp_path: Path, watermark: int, closed: int) -> None:
-    story = new_story(tmp_path, PIPELINE.replace("allowed_lateness: 5m", "allowed_lateness: 1200d"))
+@pytest.mark.parametrize(("watermark", "closes"), [(LATER, False), (END_OF_TIME, True)])
+def test_windows_get_their_closing_pane_when_time_ends(tmp_path: Path, watermark: int, closes: bool) -> None:
+    file = PIPELINE.replace("allowed_lateness: 5m", "allowed_lateness: 1200d\n    trigger: {closing: true}")
+    story = new_story(tmp_path, file)
     span = {"window_start": to_micros(WINDOW_END) - 60_000_000, "window_end": to_micros(WINDOW_END)}
     story.panes("totals", 0, [{**shown((0, 60), 0, 100, 1), **span}])
-    places = places_to_close(
-        story.tables("totals").panes, story.pipeline.outputs["totals"], reaching(watermark)
-    )
-    assert len(places) == closed
+    runner, store = InProcess(NOTHING), open_store(story.pipeline)
+    logic = output_logic(runner, store, "totals")
+    assert logic.closes
+    assert FiringJob(runner, store).would_publish(Batch(1, reaching(watermark)), [logic]) is closes
 
 
 @pytest.mark.parametrize("watermark", [LATER, END_OF_TIME - 1, END_OF_TIME])

@@ -45,7 +45,7 @@ from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store, open_store
-from latecomer.windowing.firing.choose import output_logic
+from latecomer.windowing.firing.sessions import output_logic
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.widening import require_widenable
 

@@ -33,10 +33,8 @@ from latecomer.store.files import log_file, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
 from latecomer.windowing.fates import CODES, Periods
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.choose import output_logic
-from latecomer.windowing.firing.output import OutputLogic
-from latecomer.windowing.firing.sessions import SessionLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.sessions import SessionLogic, output_logic
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.log_computation import only_on_time
 from latecomer.windowing.merge import Merger
@@ -93,7 +91,7 @@ def _dropped(
     section = TimelineKeeper(store.watermarks, store.pipeline.watermark).section(0, last)
     adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
     computation = replace(
-        logic.computation(last, periods, timeline=section.by_batch, fate=Fate.DROPPED),
+        logic.computation(last, periods, timeline=section.watermarks, fate=Fate.DROPPED),
         panes=PaneLayout(adding, store.layout.portable),
         measures={},
     )

@@ -48,9 +48,8 @@ from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.choose import output_logic
-from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.sessions import output_logic
 from latecomer.windowing.spark_columns import computed
 
 LOGGER = logging.getLogger(__name__)

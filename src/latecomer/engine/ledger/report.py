@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
     from latecomer.store.data_files import DataFile
-    from latecomer.windowing.firing.batch import Batch
+    from latecomer.windowing.firing.output import Batch
 
 
 class Stopwatch:

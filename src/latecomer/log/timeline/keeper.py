@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from latecomer.log.timeline.watermarks import Watermarks
@@ -87,29 +87,12 @@ class Section:
         return steps
 
     @cached_property
-    def by_tick(self) -> Watermarks:
-        """The watermark of each tick of one batch."""
-        return Watermarks.of_ticks({row.tick: row.watermark for _, row in self.rows})
-
-    @cached_property
-    def clocked(self) -> Watermarks:
-        """The same, with the arrival clock of each batch and tick."""
-        clocks, reached = dict[tuple[int, int], int](), self.before.at if self.before else BEGIN_OF_TIME
-        for batch, row in self.rows:
-            reached = max(reached, row.at)
-            clocks[batch, row.tick] = reached
-        return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows}, clocks)
-
-    @cached_property
-    def by_batch(self) -> Watermarks:
-        """The watermark of each batch and tick."""
-        return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows})
-
-    def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
-        """The window ends that have closed, each with the moment at which it did."""
-        steps = self.steps
-        marks = [step.watermark for step in steps]
-        return [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
+    def watermarks(self) -> Watermarks:
+        """The watermark of each batch and tick, and where the arrival clock stood."""
+        columns = [(batch, row.tick, row.watermark, row.at) for batch, row in self.rows]
+        batch, tick, mark, at = np.array(columns, np.int64).reshape(-1, 4).T.copy()
+        before = self.before.at if self.before else BEGIN_OF_TIME
+        return Watermarks(batch, tick, mark, np.maximum.accumulate(np.maximum(at, before)))
 
 
 @dataclass(frozen=True)

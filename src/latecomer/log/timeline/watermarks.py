@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from latecomer.errors import StoreError
-from latecomer.model.array_types import Micros
+from latecomer.model.array_types import Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
@@ -37,36 +37,13 @@ class NothingLate:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """The watermark of each tick: the timeline, as events are joined with it."""
+    """The watermark of each tick, and where the arrival clock stood: the timeline, as events are joined with it."""
 
-    codes: Micros
-    """Ticks in order; with several batches, batch and tick as one number."""
+    batch: Integers
+    tick: Integers
+    """In the order of batch and tick."""
     marks: Micros
-    ticks: Micros | None = None
-    """With several batches: all ticks, in order."""
-    batches: Micros | None = None
-    """With several batches: the batches, in order."""
-    clocks: Micros | None = None
-    """The arrival clock of each tick, if an output needs it."""
-
-    @classmethod
-    def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
-        """From one batch: tick → watermark."""
-        known = sorted(ticks)
-        return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
-
-    @classmethod
-    def of_batches(
-        cls, ticks: Mapping[tuple[int, int], int], clocks: Mapping[tuple[int, int], int] | None = None
-    ) -> Watermarks:
-        """From several batches: batch and tick → watermark, and → arrival clock."""
-        known = sorted(ticks)
-        batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
-        marks = np.array([ticks[each] for each in known], np.int64)
-        batches, all_ticks = np.unique(batch), np.unique(tick)
-        codes = np.searchsorted(batches, batch) * len(all_ticks) + np.searchsorted(all_ticks, tick)
-        ats = None if clocks is None else np.array([clocks[each] for each in known], np.int64)
-        return cls(codes, marks, all_ticks, batches, ats)
+    clocks: Micros
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
@@ -75,17 +52,23 @@ class Watermarks:
 
     def clock(self, events: pa.Table) -> Micros:
         """Where the arrival clock stood at each event."""
-        if self.clocks is None:
-            return micros_of(events, "arrival_time")
         place = self._places(events)
         return self.clocks[place] if len(place) else place
 
-    def _places(self, events: pa.Table) -> Micros:
-        code = micros_of(events, "tick")
-        if self.batches is not None and self.ticks is not None:
-            batch = micros_of(events, "batch")
-            code = _places(self.batches, batch) * len(self.ticks) + _places(self.ticks, code)
-        return _places(self.codes, code)
+    def _places(self, events: pa.Table) -> Integers:
+        tick = micros_of(events, "tick")
+        if len(self.batch) and self.batch[0] == self.batch[-1]:
+            return _places(self.tick, tick)
+        batches, ticks, codes = self._codes
+        batch = micros_of(events, "batch")
+        return _places(codes, _places(batches, batch) * len(ticks) + _places(ticks, tick))
+
+    @cached_property
+    def _codes(self) -> tuple[Integers, Integers, Integers]:
+        """All batches and all ticks, in order; and batch and tick of each row as one number."""
+        batches, ticks = np.unique(self.batch), np.unique(self.tick)
+        codes = np.searchsorted(batches, self.batch) * len(ticks) + np.searchsorted(ticks, self.tick)
+        return batches, ticks, codes
 
 
 def _places(known: Micros, wanted: Micros) -> Micros:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ from latecomer.config.outputs import Output
 from latecomer.model.array_types import Flags, Integers, Micros
 from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.windowing.firing.batch import by_arrival
 
 if TYPE_CHECKING:
     from latecomer.log.timeline.keeper import Section
@@ -88,6 +87,11 @@ class Clocks:
 
 
 # Triggers that are looked at when a batch ends
+
+
+def by_arrival(rule: object) -> TypeGuard[Every]:
+    """Whether a trigger goes by the arrival clock."""
+    return isinstance(rule, Every) and rule.clock == "arrival"
 
 
 def early_due(output: Output, clocks: Clocks, since: Integers, start: Micros) -> Flags:

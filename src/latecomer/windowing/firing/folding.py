@@ -7,7 +7,7 @@ in one reading. `tasks.py` merges the results of several parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from latecomer.store.files import Location, new_token, sync, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.buckets import bucket_of
 from latecomer.windowing.failing import can_fail, failed_letters
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fates import CODES, Counts
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within_batch import folded
@@ -37,8 +37,6 @@ from latecomer.windowing.session_judge import event_columns as session_columns
 
 SIDE_OUTPUT, FAILED = "side_output", "failed"
 """Two more lanes: events that came too late for their windows, and those that the output cannot compute."""
-Files = Mapping[str, Sequence[Location]]
-"""The files of each lane."""
 MOST_PARTIALS = 1_000_000
 """If more rows of partial states are held, they are merged."""
 
@@ -66,13 +64,20 @@ class FoldTask:
 
     splits: Sequence[LogSplit]
     timeline: Watermarks
-    outputs: Sequence[str]
     buckets: Mapping[str, int]
-    """How many buckets the keys of each output are divided into."""
+    """Output → how many buckets its keys are divided into."""
     folders: Mapping[str, Mapping[str, Location]]
     """Output → the folders of its side output and dead letters, unless those are published already."""
     behind: int | None
     """The highest watermark that an event of the batch met; None where none of them came behind it."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a task has made for an output: its files by lane, and what the ledger counts."""
+
+    files: Mapping[str, Sequence[Location]]
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True)
@@ -142,10 +147,10 @@ def side_output_rows(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.
 # In a task
 
 
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Files]]:
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Made]]:
     """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
     Gives the files of each output and lane."""
-    folds = {name: _folding(plan.value, name, task) for name in task.outputs}
+    folds = {name: _folding(plan.value, name, task) for name in task.buckets}
     columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
     outputs = [each.merger.output for each in folds.values()]
     for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
@@ -158,7 +163,7 @@ def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Fil
         with stopping_in_words(each.name, each.merger.layout):
             for nth, part in each.by_bucket():
                 parts.setdefault(nth, {})[name] = part
-    return Parted({name: each.files for name, each in folds.items()}, parts)
+    return Parted({name: Made(each.files) for name, each in folds.items()}, parts)
 
 
 def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:

@@ -8,41 +8,37 @@ Sessions need other states and panes: `windowing/firing/sessions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
+from latecomer.config.outputs import Output
+from latecomer.log.events import LoggedBatch
+from latecomer.log.logged import Logged
 from latecomer.log.timeline.keeper import Section
-from latecomer.log.timeline.watermarks import Watermarks
+from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
-from latecomer.spark.base import InProcess, Runner, Shared
+from latecomer.spark.base import Runner
 from latecomer.store.data_files import DataFile, batch_of, kind_of
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location
+from latecomer.store.files import Location, dataset
 from latecomer.store.layout import PaneLayout
+from latecomer.store.private_columns import SINCE
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts, Periods
-from latecomer.windowing.firing.batch import Batch, by_arrival
-from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
+from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passed, settled_by
+from latecomer.windowing.firing.closing import CLOSING
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
-from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Files, FiringPlan
+from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Made
 from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.private_columns import PaneLane
-from latecomer.windowing.firing.silence import has_news, silence_publishes
 from latecomer.windowing.firing.stopping import Outgrown
-from latecomer.windowing.firing.tasks import (
-    ROWS_PER_BUCKET,
-    BucketTask,
-    Made,
-    OutputTask,
-    PaneFile,
-    bucket_count,
-    fires_quietly,
-    fold_files,
-)
+from latecomer.windowing.firing.tasks import OutputTask, PaneFile, fold_files
 from latecomer.windowing.log_computation import LogComputation
 from latecomer.windowing.merge import Merger
 
@@ -51,32 +47,52 @@ FOLD_AT = 24
 MOST_FOLDED = 250_000
 """A file with so many open states is not small: merging it again and again would take memory, and save no file."""
 SMALL = 8 << 20
-_PANES = (PaneLane.FIRED, PaneLane.LATE, CLOSING)
+PANES = (PaneLane.FIRED, PaneLane.LATE, CLOSING)
 _STATES = (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
 
 
 @dataclass(frozen=True)
-class Met:
-    """The files of `partials` that a batch needs."""
+class Batch:
+    """What an output needs to know of a batch. `logged` is None where the batch brought no data."""
 
-    states: Sequence[DataFile] = ()
-    published: Sequence[DataFile] = ()
-    """Of sessions: panes that will be taken back."""
+    number: int
+    section: Section
+    logged: Logged | None = None
+    earliest: int = 0
+    latest: int = 0
+    behind: bool = True
+    """Whether any of its events may have come behind the watermark."""
+    history: bool = False
+    """The events are the whole log, of many batches, for an output that was added later."""
 
-    @property
-    def files(self) -> list[DataFile]:
-        return [*self.states, *self.published]
+    @classmethod
+    def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> Batch:
+        """A batch of data that is in the log."""
+        ticks = logged.ticks
+        behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in section.rows)
+        own_events = events if logged.received.events else None
+        return cls(number, section, own_events, ticks.earliest, ticks.latest, behind)
 
 
 @dataclass(frozen=True)
 class Prepared:
     """An output's files for a batch, computed but not yet visible to anyone."""
 
-    files: Files = field(default_factory=dict)
+    files: Mapping[str, Sequence[Location]] = field(default_factory=dict)
     consumed: Sequence[DataFile] = ()
     counts: Counts = field(default_factory=Counts)
     whole: bool = False
     """Whether the batch may change open states: it brought events, or there were states."""
+
+    @classmethod
+    def joined(cls, batch: Batch, met: Sequence[DataFile], made: Sequence[Made]) -> Prepared:
+        """The results of all tasks together; `met` are the files of `partials` that they have read."""
+        files: dict[str, list[Location]] = {}
+        for part in made:
+            for lane, written in part.files.items():
+                files.setdefault(lane, []).extend(written)
+        counts = added_counts(part.counts for part in made)
+        return cls(files, met, counts, batch.logged is not None or bool(met))
 
     def of(self, lanes: Iterable[str]) -> list[Location]:
         """The files of some lanes."""
@@ -86,8 +102,6 @@ class Prepared:
 class OutputLogic:
     """Finds what a batch needs of an output, and publishes the results."""
 
-    has_news = staticmethod(has_news)
-
     def __init__(self, runner: Runner, store: Store, name: str) -> None:
         self.runner = runner
         self.store = store
@@ -96,16 +110,16 @@ class OutputLogic:
         self.layout = PaneLayout(self.output, store.layout)
         self.merger = Merger(self.layout, store.measures())
         self.tables = store.output_tables(name, self.merger.schema)
-        self.open_states: list[DataFile] = []
+        self.states: list[DataFile] = []
+        """The files of `partials`."""
         self.recent_panes: list[DataFile] = []
         self.remember()
         self.known_keys = KnownKeys.of(self.merger, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
-        self.rows_per_bucket = ROWS_PER_BUCKET
 
     def remember(self) -> None:
         """Read from the tables what is kept in memory between batches."""
-        self.open_states = self.tables.partials.files()
+        self.states = self.tables.partials.files()
         self.recent_panes = self.tables.panes.files() if self.output.replaces else []
 
     @property
@@ -120,39 +134,43 @@ class OutputLogic:
 
     # Prepared
 
-    def met(self, batch: Batch) -> Met:
+    def met(self, batch: Batch) -> list[DataFile]:
         """The open states that a pane may need; all of them if an early trigger is due. Small files of other states are
         merged once there are many."""
         if batch.history:
-            return Met()
-        early, section = self.output.trigger.early, batch.section
-        due = early is not None and (not by_arrival(early) or section.passed(early.every))
-        if due:
-            return Met(list(self.open_states))
-        needed = [file for file in self.open_states if file.window_ends[0] <= section.fires_at]
-        return Met([*needed, *self._crowd(section.fires_at)])
+            return []
+        if self._early_due(batch.section):
+            return list(self.states)
+        needed = [file for file in self.states if file.window_ends[0] <= batch.section.fires_at]
+        return [*needed, *self._crowd(batch.section.fires_at)]
+
+    def _early_due(self, section: Section) -> bool:
+        """Whether open windows may fire, as far as their early trigger can tell by the clock."""
+        early = self.output.trigger.early
+        return early is not None and (not by_arrival(early) or section.passed(early.every))
 
     def _crowd(self, fires_at: int) -> list[DataFile]:
         """The small files of windows that stay open, if there are many."""
         small = [
             file
-            for file in self.open_states
+            for file in self.states
             if file.window_ends[0] > fires_at and file.rows < MOST_FOLDED and not kind_of(file)
         ]
         return small if _is_crowd(small) else []
 
-    def task(self, batch: Batch, met: Met) -> OutputTask | None:
+    def task(self, batch: Batch, met: Sequence[DataFile]) -> OutputTask | None:
         """What a bucket needs to know; None if there is nothing to do."""
         panes, partials, number = self.tables.panes, self.tables.partials, batch.number
-        known, closing = self._keys_to_fill(batch.section), self._closing(batch) if self.closes else None
-        if batch.logged is None and not met.files and known is None and not closing:
+        known, closing = self._keys_to_fill(batch.section), self.closing(batch)
+        if batch.logged is None and not met and known is None and not closing:
             return None
+        to_retract = [file for file in met if kind_of(file) == PaneLane.TO_RETRACT]
         return OutputTask(
             Clocks.of(number, batch.section, self.output),
-            [partials.location(file) for file in met.states],
-            [partials.location(file) for file in met.published],
+            [partials.location(file) for file in met if file not in to_retract],
+            [partials.location(file) for file in to_retract],
             [PaneFile(panes.location(file), *file.windows) for file in self._to_replace(batch, met)],
-            closing,
+            [panes.location(file) for file in closing] if self.closes else None,
             known,
             {
                 PaneLane.FIRED: panes.new_folder(number),
@@ -170,32 +188,31 @@ class OutputLogic:
         tables, number = {SIDE_OUTPUT: self.tables.late, FAILED: self.tables.dead_letters}, batch.number
         return {lane: table.new_folder(number) for lane, table in tables.items() if not table.holds(number)}
 
-    def prepared(self, batch: Batch, met: Met, made: Sequence[Made], aside: Sequence[Files]) -> Prepared:
-        """The results of all buckets together."""
-        files: dict[str, list[Location]] = {}
-        for part in (*aside, *(each.files for each in made)):
-            for lane, written in part.items():
-                files.setdefault(lane, []).extend(written)
-        counts = added_counts(part.counts for part in made)
-        return Prepared(files, met.files, counts, batch.logged is not None or bool(met.files))
-
     def _earlier(self, batch: Batch) -> list[DataFile]:
         """Recent panes, without those that an interrupted attempt at this batch published."""
         return [file for file in self.recent_panes if batch_of(file) < batch.number]
 
-    def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
+    def _to_replace(self, batch: Batch, met: Sequence[DataFile]) -> list[DataFile]:
         """The panes of windows that the batch may publish again."""
-        spans = [file.windows for file in met.states]
+        spans = [file.windows for file in met]
         if batch.logged is not None:
             spans.append((batch.earliest, batch.latest))
         low = min((BEGIN_OF_TIME if start is None else start for start, _ in spans), default=END_OF_TIME)
         high = max((END_OF_TIME if end is None else end for _, end in spans), default=BEGIN_OF_TIME)
         return [file for file in self._earlier(batch) if may_overlap(file, low, high)]
 
-    def _closing(self, batch: Batch) -> list[Location]:
-        """The files of panes that this batch may make final."""
-        files = may_close(self._earlier(batch), self.output, batch.section)
-        return [self.tables.panes.location(file) for file in files]
+    def closing(self, batch: Batch) -> list[DataFile]:
+        """The files of panes that may hold a window which this batch makes final: nothing more can come for it."""
+        if not self.closes:
+            return []
+        since = batch.section.watermark_before - self.output.settles_after
+        return [
+            file
+            for file in self._earlier(batch)
+            for start, end in [file.windows]
+            if (end is None or end > since)
+            and (start is None or start < settled_by(self.output, batch.section.fires_at))
+        ]
 
     def _keys_to_fill(self, section: Section) -> KnownKeys | None:
         """The keys that get empty panes; None if there can be no such panes."""
@@ -236,7 +253,8 @@ class OutputLogic:
             failpoint(f"{self.name}.dead_letters.committed", number)
         if not tables.partials.holds(number):
             added = tables.partials.commit(number, prepared.of(_STATES), prepared.consumed)
-            self._remember_states(added, prepared.consumed)
+            replaced = {file.path for file in prepared.consumed}
+            self.states = [*(file for file in self.states if file.path not in replaced), *added]
             failpoint(f"{self.name}.partials.committed", number)
         return published
 
@@ -255,7 +273,7 @@ class OutputLogic:
             and file.window_ends[1] > batch.section.watermark_before - self.output.allowed_lateness
         ]
         if not new or not _is_crowd(small):
-            return prepared.of(_PANES), []
+            return prepared.of(PANES), []
         task = [*map(self.tables.panes.location, small), *new]
         folded = self.runner.run(
             f"batch {batch.number} · late panes of {self.name}", fold_files, [task]
@@ -273,57 +291,36 @@ class OutputLogic:
                 if file.path not in replaced and file.window_ends[1] > reach
             ]
 
-    def _remember_states(self, added: Sequence[DataFile], consumed: Sequence[DataFile]) -> None:
-        replaced = {file.path for file in consumed}
-        self.open_states = [*(file for file in self.open_states if file.path not in replaced), *added]
-
     # Without publishing
 
-    def would_fire(self, section: Section) -> bool:
-        """Whether a batch without data would publish anything."""
-        panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
+    def may_publish(self, batch: Batch) -> bool:
+        """Whether a batch without data may publish anything, as far as the statistics of files tell."""
+        section = batch.section
         return (
-            silence_publishes(
-                self.output, partials, self.open_states, section, self.has_news, self._trigger_fires
-            )
-            or (known is not None and bool(self._to_fill(known, section)))
-            or (self.closes and bool(places_to_close(panes, self.output, section) - self._to_retract()))
+            any(may_fire(self.output, self.tables.partials, file, section) for file in self.states)
+            or bool(self.closing(batch))
+            or bool(self._to_fill(section))
         )
 
-    def _trigger_fires(self, states: Sequence[DataFile], section: Section) -> bool:
-        """Whether triggers publish anything of these open states. Few states are looked at in this process, many in
-        tasks."""
-        rows = sum(file.rows for file in states)
-        few = rows <= self.rows_per_bucket
-        divided = self.output.by and not self.output.emit_empty
-        count = bucket_count(rows, self.runner.cores, self.rows_per_bucket) if divided else 1
-        asked = OutputTask(
-            Clocks.of(-1, section, self.output), [self.tables.partials.location(file) for file in states]
-        )
-        tasks = [BucketTask(nth, count, {self.name: asked}) for nth in range(count)]
-        runner = InProcess(self.runner.spark) if few else self.runner
-        what = f"silence · triggers of {self.name}"
-        return any(runner.run(what, partial(fires_quietly, self._plan), tasks).tasks)
-
-    @cached_property
-    def _plan(self) -> Shared[FiringPlan]:
-        outputs = {self.name: self.output.without_sinks()}
-        return Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures()))
-
-    def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
+    def _to_fill(self, section: Section) -> list[Window]:
         """The windows that closed and may have empty panes."""
-        window = cast(FixedWindow, self.output.window)
+        known, window = self._keys_to_fill(section), self.output.window
+        if known is None or not isinstance(window, FixedWindow):
+            return []
         return windows_closed(self.name, window, known, section.watermark_before, section.fires_at)
 
-    def _to_retract(self) -> set[tuple[Any, ...]]:
-        """The panes that will be taken back, and so get no closing pane: only sessions have such."""
-        return set()
+    def surely_publishes(self, section: Section) -> bool:
+        """Whether an open window reaches its end, and does not close without a pane."""
+        aside = (PaneLane.WAITING, PaneLane.TO_RETRACT)
+        return not self.output.closes_silently and any(
+            file.window_ends[0] <= section.fires_at and kind_of(file) not in aside for file in self.states
+        )
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         """The fates of each batch's events, for an output that catches up, or under the policies that it has had."""
         if batch.logged is None:
             return {}
-        computation = self.computation(batch.number, periods, timeline=timeline(batch))
+        computation = self.computation(batch.number, periods, timeline=batch.section.watermarks)
         return computation.counted(self.runner, f"fates of {self.name}", batch.logged)
 
     def computation(self, last: int, periods: Periods = (), **more: Any) -> LogComputation:
@@ -339,12 +336,31 @@ def may_overlap(file: DataFile, low: int, high: int) -> bool:
     return (end is None or end >= low) and (start is None or start <= high)
 
 
-def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
-    """The watermark of each tick of a batch, or of each batch and tick of the whole log. With `clocked`, the arrival
-    clock too."""
-    if batch.logged is not None and clocked:
-        return batch.section.clocked
-    return batch.section.by_batch if batch.history else batch.section.by_tick
+def may_fire(output: Output, partials: Table, file: DataFile, section: Section) -> bool:
+    """Whether windows in a file of open states may fire without a new event: they end, or a trigger goes by a clock."""
+    early, late, kind = output.trigger.early, output.trigger.late, kind_of(file)
+    if any(per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late)):
+        return True
+    if kind == PaneLane.WAITING:
+        over = file.window_ends[0] <= settled_by(output, section.fires_at)
+        return over or (isinstance(late, Every) and section.passed(late.every))
+    if kind == PaneLane.TO_RETRACT:
+        return False
+    if file.window_ends[0] <= section.fires_at:
+        return True
+    if not isinstance(early, Every) or not file.maximum.get(SINCE, 0):
+        return False
+    # Only the watermark, and windows that end, have intervals that count from a window's start.
+    by_start = early.clock != "arrival" and not output.window.endless
+    starts = _starts_unpublished(partials.location(file)) if by_start else [0]
+    clocks = Clocks.of(-1, section, output)
+    return bool(interval_passed(early, output, clocks, np.array(starts, np.int64)).any())
+
+
+def _starts_unpublished(file: Location) -> list[int]:
+    """Where windows start that have events which no pane has published."""
+    parts = dataset([file]).to_batches(columns=["window_start"], filter=pc.field(SINCE) > 0)
+    return [start for part in parts for start in pc.unique(part.column(0)).cast("int64").to_pylist()]
 
 
 def _is_crowd(small: Iterable[DataFile]) -> bool:

@@ -10,27 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.logged import Logged
-from latecomer.log.timeline.keeper import Section
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.arrays import flat
-from latecomer.model.durations import to_micros
-from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.store.data_files import DataFile, kind_of
-from latecomer.store.private_columns import SINCE, WAITING_EVENTS
+from latecomer.spark.base import Runner
+from latecomer.store.data_files import DataFile
+from latecomer.store.store import Store
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.firing.batch import Batch
-from latecomer.windowing.firing.clocks import settled_by
-from latecomer.windowing.firing.closing import places_in
-from latecomer.windowing.firing.output import Met, OutputLogic, may_overlap, timeline
-from latecomer.windowing.firing.private_columns import PaneLane
+from latecomer.windowing.firing.output import Batch, OutputLogic, may_overlap
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.private_columns import END, FATE, START
@@ -50,7 +43,7 @@ class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
     def remember(self) -> None:
-        self.open_states, self.published = _apart(self.tables.partials.files())
+        self.states = self.tables.partials.files()
         self.recent_panes = _bounded(self.tables.panes.files())
 
     @property
@@ -66,7 +59,8 @@ class SessionLogic(OutputLogic):
         folded = []
         last = batch.section.fires_at
         logged = batch.logged
-        for part in () if logged is None else self._arrivals(logged, under, timeline(batch), wanted):
+        marks = batch.section.watermarks
+        for part in () if logged is None else self._arrivals(logged, under, marks, wanted):
             suspects = part.suspects(self.window)
             prompt = part.only(~suspects) if suspects.any() else part
             places = prompt.places(self.output.by, self.window)
@@ -101,15 +95,15 @@ class SessionLogic(OutputLogic):
 
     # What a batch meets
 
-    def met(self, batch: Batch) -> Met:
-        """The sessions that had something left to publish before this batch."""
+    def met(self, batch: Batch) -> list[DataFile]:
+        """The sessions that had something left to publish before this batch, and the panes that they will take back."""
         if batch.history:
-            return Met()
+            return []
         if self.tables.partials.holds(batch.number):  # the batch was interrupted after its last commit
-            return Met(*_apart(self.tables.partials.files_before(batch.number)))
-        return Met(self.open_states, self.published)
+            return self.tables.partials.files_before(batch.number)
+        return list(self.states)
 
-    def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
+    def _to_replace(self, batch: Batch, met: Sequence[DataFile]) -> list[DataFile]:
         """The panes of closed sessions that an event may touch: only an event behind the watermark does."""
         if not batch.behind or batch.history:
             return []
@@ -127,35 +121,10 @@ class SessionLogic(OutputLogic):
             if part.num_rows:
                 yield arrivals_of(part, layout, periods, timeline, wanted)
 
-    def _to_retract(self) -> set[tuple[Any, ...]]:
-        return places_in(map(self.tables.partials.location, self.published), self.output)
-
-    def has_news(self, closed: pa.RecordBatch, section: Section) -> bool:
-        """Whether closed sessions have events that were not published yet, or late ones that are due."""
-        late, passed = self.output.trigger.late, False
-        if isinstance(late, Every):
-            passed = section.passed(late.every)
-        for state in closed.select(["window_end", SINCE, WAITING_EVENTS]).to_pylist():
-            waiting = state[WAITING_EVENTS]
-            over = to_micros(state["window_end"]) <= settled_by(self.output, section.fires_at)
-            due = late == "batch" or passed or (isinstance(late, Count) and waiting >= late.count)
-            if state[SINCE] > waiting or (waiting and (due or over)):
-                return True
-        return False
-
     # Published
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
-
-    def _remember_states(self, added: Sequence[DataFile], _consumed: Sequence[DataFile]) -> None:
-        self.open_states, self.published = _apart(added)
-
-
-def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
-    """The sessions that have something left to publish, and the panes that they will take back."""
-    published = [file for file in files if kind_of(file) == PaneLane.TO_RETRACT]
-    return [file for file in files if kind_of(file) != PaneLane.TO_RETRACT], published
 
 
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
@@ -168,3 +137,9 @@ def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
         )
         for file in files
     ]
+
+
+def output_logic(runner: Runner, store: Store, name: str) -> OutputLogic:
+    """The logic of an output, by its kind of window."""
+    kind = SessionLogic if store.pipeline.outputs[name].window.merges else OutputLogic
+    return kind(runner, store, name)

@@ -23,15 +23,14 @@ from latecomer.spark.base import Shared
 from latecomer.store.files import Location, dataset, new_token, read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
-from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, closing_panes
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.windowing.firing.folding import (
     MOST_PARTIALS,
     SIDE_OUTPUT,
-    Files,
     FiringPlan,
+    Made,
     side_output_rows,
     written,
 )
@@ -51,14 +50,14 @@ LARGEST_BUCKET = 3_000_000
 MOST_BUCKETS = 256
 
 
-def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
+def bucket_count(rows: int, cores: int) -> int:
     """How many buckets there are for so many rows: a power of two, no more than there are cores, unless buckets would
     be too large.
 
     >>> [bucket_count(rows, 6) for rows in (0, 200_000, 500_000, 10_000_000, 100_000_000)]
     [1, 1, 2, 4, 64]
     """
-    count = 1 << (max(min(cores, MOST_BUCKETS, -(-rows // rows_each)), 1).bit_length() - 1)
+    count = 1 << (max(min(cores, MOST_BUCKETS, -(-rows // ROWS_PER_BUCKET)), 1).bit_length() - 1)
     while count < MOST_BUCKETS and count * LARGEST_BUCKET < rows:
         count *= 2
     return count
@@ -93,7 +92,7 @@ class OutputTask:
     known: KnownKeys | None = None
     """The keys that get empty panes. An output that has those has all keys in the first bucket."""
     folders: Mapping[str, Location] = field(default_factory=dict)
-    """Where files of each lane go. The side output has none where it is published already."""
+    """Where files of each lane go. The side output has none where it is published already; a trial has none at all."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +102,6 @@ class BucketTask:
     nth: int
     of: int
     outputs: Mapping[str, OutputTask]
-
-
-@dataclass(frozen=True)
-class Made:
-    """The results of an output in a bucket."""
-
-    counts: Counts
-    files: Files
 
 
 def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]) -> dict[str, Made]:
@@ -154,7 +145,7 @@ class _Merging:
             earlier = pa.concat_tables([self._standing(late), *self.new])
             self.write_panes(PaneLane.LATE, self.firing.late_panes(late, earlier, clocks))
         self.close(None)
-        return Made(counts_of_lanes(lanes, self.merger), self.files)
+        return Made(self.files, counts_of_lanes(lanes, self.merger))
 
     @property
     def _takes_back_early(self) -> bool:
@@ -221,8 +212,9 @@ class _Merging:
     def write(self, lane: str, rows: pa.Table | None) -> None:
         """Write rows of a lane, unless there are none."""
         if rows is not None and rows.num_rows:
-            name = bucket_name(self.task.nth, self.of, new_token())
-            self.files.setdefault(lane, []).append(written(rows, self.asked.folders[lane] / name))
+            files, folder = self.files.setdefault(lane, []), self.asked.folders.get(lane)
+            if folder is not None:
+                files.append(written(rows, folder / bucket_name(self.task.nth, self.of, new_token())))
 
 
 class _SessionMerging(_Merging):
@@ -244,7 +236,7 @@ class _SessionMerging(_Merging):
         unpublished = SIDE_OUTPUT in asked.folders
         if unpublished and bucket.suspects is not None and judged is not None:
             self.write(SIDE_OUTPUT, side_output_rows(bucket.suspects.rows(), judged, merger.layout))
-        return Made(counts_of_lanes(lanes, merger), self.files)
+        return Made(self.files, counts_of_lanes(lanes, merger))
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
@@ -262,21 +254,6 @@ class _SessionMerging(_Merging):
 
 
 # Beside a batch
-
-
-def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
-    """Whether triggers publish anything in a bucket without new events."""
-    for name, asked in task.outputs.items():
-        merger = plan.value.mergers[name]
-        merging = _Merging(merger, asked, task, name)
-        states = merging.read(asked.states)
-        if merger.output.window.merges:
-            lanes = lanes_of(Bucket(states=states), None, asked.clocks, merger)
-        else:
-            lanes = merging.firing.lanes([], states, asked.clocks)
-        if any(lanes[lane].num_rows for lane in (PaneLane.FIRED, PaneLane.LATE) if lane in lanes):
-            return True
-    return False
 
 
 def fold_files(files: Sequence[Location]) -> Location:
