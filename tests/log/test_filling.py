@@ -8,14 +8,14 @@ import pytest
 
 from latecomer.log import filling
 from latecomer.log.private_columns import LogLane
-from latecomer.log.writing import Folders
+from latecomer.log.split import lane_folders
 from latecomer.store.data_files import DataFile
 
 
 def written(batch: int, lane: LogLane, part: int = 0) -> DataFile:
     """A file of a batch, as a task of the log names it."""
     folder = Path("data", f"{batch:010d}-0a1b2c")
-    path = Folders(folder, folder, folder).of(lane) / f"part-{part:05d}-{batch}.parquet"
+    path = lane_folders(folder, folder, folder)[lane] / f"part-{part:05d}-{batch}.parquet"
     return DataFile(path.as_posix(), 10, 1)
 
 

@@ -16,9 +16,8 @@ from latecomer.log.duplicates import Landings, divided
 from latecomer.log.logged import LogSplit
 from latecomer.log.moments import counted_by
 from latecomer.log.private_columns import UNIQUE, LogLane
-from latecomer.log.split import LogPlan, SplitSummary, summary_of
-from latecomer.log.summaries import added, joined_ticks, sums_of
-from latecomer.log.writing import Folders, Written
+from latecomer.log.split import Folders, LogPlan, Written, summed_up
+from latecomer.log.summaries import added, sums_of
 from latecomer.model.arrays import flat
 from latecomer.store.files import Location, new_token, read_table, remove, write_table
 
@@ -52,50 +51,18 @@ class Attempt:
             }
             files[LogLane.DUPLICATES] = [*files.get(LogLane.DUPLICATES, ()), *new]
             new.clear()
-            written.append(Written(_summed_up_again(each.summary, files, self.plan), files))
+            written.append(_summed_up_again(replace(each, files=files), self.plan))
         return replace(self, written=written)
-
-
-@dataclass(frozen=True)
-class WrittenBatch:
-    """All of a batch."""
-
-    summary: SplitSummary
-    """Without ticks."""
-    ticks: Mapping[str, pa.Table | None]
-    """By source."""
-    files: Mapping[LogLane, Sequence[Location]]
-
-    @classmethod
-    def of(cls, attempts: Sequence[Attempt]) -> WrittenBatch:
-        written = [each for attempt in attempts for each in attempt.written]
-        ticks = {
-            source: joined_ticks(
-                each.summary.ticks
-                for attempt in attempts
-                if attempt.source == source
-                for each in attempt.written
-                if each.summary.ticks is not None
-            )
-            for source in dict.fromkeys(attempt.source for attempt in attempts)
-        }
-        return cls(
-            SplitSummary.joined(
-                [replace(each.summary, ticks=None) for each in written], attempts[0].plan.measures
-            ),
-            ticks,
-            {lane: [file for each in written for file in each.files.get(lane, ())] for lane in LogLane},
-        )
 
 
 def without_repeated(attempts: Sequence[Attempt], landings: Landings) -> list[Attempt]:
     """An event that came in two splits counts once. Files are read only where two splits have the same hash."""
-    summaries = (each.summary for attempt in attempts for each in attempt.written)
-    hashes = [each.hashes for each in summaries if each.hashes is not None]
+    written = (each for attempt in attempts for each in attempt.written)
+    hashes = [each.hashes for each in written if each.hashes is not None]
     every = np.sort(np.concatenate(hashes)) if len(hashes) > 1 else np.empty(0, np.uint64)
     if not (every[1:] == every[:-1]).any():
         return list(attempts)
-    aside = attempts[0].folders.duplicates
+    aside = attempts[0].folders[LogLane.DUPLICATES]
     moved = divided([file for each in attempts for file in each.events], aside, landings)
     new = list(moved.pop(aside))
     return [each.replaced(moved, new) for each in attempts]
@@ -123,13 +90,11 @@ def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
     return [each.replaced(moved, []) for each in attempts]
 
 
-def _summed_up_again(
-    before: SplitSummary, files: Mapping[LogLane, Sequence[Location]], plan: LogPlan
-) -> SplitSummary:
-    schema = plan.reading.log.schema
+def _summed_up_again(before: Written, plan: LogPlan) -> Written:
+    schema, files = plan.reading.log.schema, before.files
     logged = LogSplit([file for lane in _EVENTS for file in files.get(lane, ())], 1, schema)
     duplicates = LogSplit(files.get(LogLane.DUPLICATES, ()), 1, schema)
-    now = SplitSummary.joined([summary_of(events, plan) for events in logged.tables()], plan.measures)
+    now = Written.joined([summed_up(events, plan) for events in logged.tables()], plan.measures)
     sums = added(
         (sums_of(part, plan.reading.log.view, plan.measures) for part in duplicates.tables()), plan.measures
     )

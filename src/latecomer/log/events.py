@@ -1,6 +1,6 @@
 """The event log: everything received, written once, before anything is computed from it.
 
-Tasks write the files (`log/writing.py`); the driver commits them, and reads the log back as splits.
+Tasks write the files (`log/split.py`); the driver commits them, and reads the log back as splits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.portable import portable
-from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
+from latecomer.log.attempts import Attempt, numbered, without_repeated
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
 from latecomer.log.known_ids import KnownIds, remembered_since
@@ -25,9 +25,16 @@ from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.private_columns import LogLane
 from latecomer.log.repeated import Repeated, repeated_in
-from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spans
+from latecomer.log.split import (
+    LogPlan,
+    LogTask,
+    Written,
+    arrival_spans,
+    joined_spans,
+    lane_folders,
+    write_split,
+)
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
-from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.model.simple_predicates import needs_spark
 from latecomer.model.source_order import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
@@ -125,7 +132,7 @@ class EventLog:
         self.runner.work.rows += logged.received.rows
         return logged
 
-    def _write(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
+    def _write(self, batch: int, slice_: Slice, timeline: Timeline) -> Written:
         """Write all lanes of a batch to files that no commit names yet."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known_ids = pool.submit(self._known_ids, timeline)
@@ -135,7 +142,10 @@ class EventLog:
         if self.store.pipeline.watermark.every == "event":
             attempts = numbered(attempts, timeline.last_tick or 0)
         failpoint("events.written", batch)
-        return WrittenBatch.of(attempts)
+        # Each source has ticks, even if it brought no event.
+        none = [Written(ticks={attempt.source: None}) for attempt in attempts]
+        every = [each for attempt in attempts for each in attempt.written]
+        return Written.joined([*none, *every], self.store.measures())
 
     def _known_ids(self, timeline: Timeline) -> KnownIds | None:
         """The ids whose duplicates could still be counted; None if events have no ids."""
@@ -153,14 +163,12 @@ class EventLog:
         def write(splits: Sequence[Split]) -> Attempt:
             folder, plan = self.store.events.new_folder(batch), self._plan(part.slice.source)
             others = (self.store.duplicates, self.store.dead_letters)
-            folders = Folders(folder, *(table.root / "data" / folder.name for table in others))
+            folders = lane_folders(folder, *(table.root / "data" / folder.name for table in others))
             groups, ids = self._shared_out(splits), known_ids.result()
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
                 written = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
-                self.sources[part.slice.source].require_few(
-                    summed(each.summary.long_lines for each in written)
-                )
+                self.sources[part.slice.source].require_few(summed(each.long_lines for each in written))
             except (UnreadableFiles, UnknownSchemas):
                 remove_all(folder)
                 raise
@@ -226,21 +234,20 @@ class EventLog:
             self._plans[source] = Shared(plan)
         return self._plans[source]
 
-    def _commit_lanes(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
+    def _commit_lanes(self, batch: int, written: Written, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
-        summary = written.summary
         received = Received(
-            summary.rows,
+            written.rows,
             counts[LogLane.EVENTS],
             counts.get(LogLane.DUPLICATES, 0),
             counts.get(LogLane.DEAD_LETTERS, 0),
-            summary.clock,
+            written.clock,
         )
-        ticks = self._ticks(batch, written.ticks, dict(summary.sums))
-        return LoggedBatch(received, ticks, dict(summary.duplicate_sums), dict(summary.letter_sums))
+        ticks = self._ticks(batch, written.ticks, dict(written.sums))
+        return LoggedBatch(received, ticks, dict(written.duplicate_sums), dict(written.letter_sums))
 
-    def _commit_lane(self, batch: int, lane: LogLane, written: WrittenBatch) -> int:
+    def _commit_lane(self, batch: int, lane: LogLane, written: Written) -> int:
         """Make a lane visible; gives how many rows it has."""
         tables = {
             LogLane.DEAD_LETTERS: self.store.dead_letters,
@@ -250,11 +257,11 @@ class EventLog:
         table, files = tables[lane], [*written.files.get(lane, ())]
         if lane is LogLane.EVENTS:
             files += written.files.get(LogLane.BEHIND, ())
-        count = self._commit(batch, table, files, written.summary)
+        count = self._commit(batch, table, files, written)
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], summary: SplitSummary) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], written: Written) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):
@@ -263,10 +270,10 @@ class EventLog:
         if table is self.store.events:
             reached = {
                 **self.store.reached((self.store.dead_letters, self.store.repairs, self.store.duplicates)),
-                CLOCKS: int(summary.clock),
+                CLOCKS: int(written.clock),
             }
-            if summary.skipped:
-                reached[TOMBSTONES] = self.store.tombstones + summary.skipped
+            if written.skipped:
+                reached[TOMBSTONES] = self.store.tombstones + written.skipped
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
@@ -376,10 +383,7 @@ class EventLog:
         splits = [each for each in logged.splits if each.rows]
         results = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
         sums = added((each for _, each in results), measures)
-        ticks = {
-            source: joined_ticks(each[source] for each, _ in results if each[source] is not None)
-            for source in readings
-        }
+        ticks = {source: joined_ticks(each[source] for each, _ in results) for source in readings}
         return self._ticks(batch, ticks, sums)
 
     def _needs(self, source: str | None) -> Needs:

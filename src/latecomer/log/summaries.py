@@ -84,9 +84,9 @@ def _bars(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array | None:
     return pa.array(np.maximum(time // step, at * every // step - REACH) * step)
 
 
-def joined_ticks(parts: Iterable[pa.Table]) -> pa.Table | None:
+def joined_ticks(parts: Iterable[pa.Table | None]) -> pa.Table | None:
     """The ticks of several splits as one table; None where there are none."""
-    tables = [each for each in parts if each.num_rows]
+    tables = [each for each in parts if each is not None and each.num_rows]
     if len(tables) < 2:
         return tables[0] if tables else None
     every = pa.concat_tables(tables)

@@ -23,7 +23,7 @@ _NEEDED = (
     "pyspark.worker",
     "latecomer.spark.tasks",
     "latecomer.source.file_source",
-    "latecomer.log.writing",
+    "latecomer.log.split",
     "latecomer.windowing.firing.tasks",
 )
 
