@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from latecomer.log.logged import Logged, LogSplit
-from latecomer.log.repeated import Repeated, repeated_by_hash, repeated_in
+from latecomer.log.logged import Logged, LogSplit, Repeated
+from latecomer.log.repeated import repeated_by_hash, repeated_in
 from spread_kit import Spread
 
 SCHEMA = pa.schema(

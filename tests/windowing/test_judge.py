@@ -22,7 +22,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import fates, in_parts, judged
-from latecomer.windowing.tally import Sums, judged_parts
+from latecomer.windowing.tally import counts_by_batch, judged_parts
 from timeline_kit import watermarks_of
 
 MINUTE = 60_000_000
@@ -137,7 +137,7 @@ def test_fates_are_added_up_batch_by_batch_under_the_policy_of_their_time() -> N
     timeline = watermarks_of({(batch, 0): 7 for batch in range(3)})
     periods = [(0, output), (1, later)]
     parts = judged_parts([events_of(layout, rows)], layout, periods, timeline, 1, ["price"])
-    found = Sums.of(((found, flat(few.column("batch"))) for _, few, found in parts), ["price"]).counts()
+    found = counts_by_batch(((found, flat(few.column("batch"))) for _, few, found in parts), ["price"])
     assert set(found) == {0, 1}
     assert found[0].fates[EVENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 0, Fate.DROPPED: 0}
     assert found[0].fates[ASSIGNMENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 2, Fate.DROPPED: 2}

@@ -119,7 +119,7 @@ def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, st
 
 def _repeated_in_words(count: int) -> str:
     """The note on events that came again after their ids were forgotten."""
-    from latecomer.log.came_again import again_in_words
+    from latecomer.log.repeated import again_in_words
 
     return (
         f"{again_in_words(count)}. The log holds them as events, and so does the replay: those that are not too late "

@@ -11,8 +11,7 @@ from latecomer.engine.ledger.amounts import repeated_amounts
 from latecomer.engine.ledger.book import Intake, as_table, entries_of, require_balance, with_duplicates
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import logic_of
-from latecomer.log.logged import Logged
-from latecomer.log.repeated import Repeated
+from latecomer.log.logged import Logged, Repeated
 from latecomer.model.ledger import ASSIGNMENTS, Entry
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.store import as_received_sql

@@ -20,11 +20,11 @@ from latecomer.log.attempts import Attempt, numbered, without_repeated
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
 from latecomer.log.known_ids import KnownIds, remembered_since
-from latecomer.log.logged import Logged, LogSplit, OtherTicks
+from latecomer.log.logged import Logged, LogSplit, OtherTicks, Repeated
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.private_columns import LogLane
-from latecomer.log.repeated import Repeated, repeated_in
+from latecomer.log.repeated import repeated_in
 from latecomer.log.split import (
     LogPlan,
     LogTask,

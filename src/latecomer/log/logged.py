@@ -11,15 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.names import PRIVATE
 from latecomer.log.moments import event_numbers
-from latecomer.log.repeated import Repeated
-from latecomer.model.array_types import Micros
+from latecomer.log.private_columns import CAME, FIRST_BATCH
+from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Shared, in_turn_together
 from latecomer.store.files import Location, dataset
 
 MOST_AT_ONCE = 250_000
 """So many rows are held at a time."""
+IDS = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())])
+"""What has to be known about events to find those that came before."""
+COLUMNS = tuple(IDS.names)
+_ROW = f"{PRIVATE}row"
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,46 @@ class OtherTicks:
             some = events.select(["origin", "position"]).take(pa.array(rows))
             ticks[rows] = event_numbers(arrival[rows], *some.columns) + self.before[number]
         return ticks
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The events of a log that came before, in batches up to `through`."""
+
+    firsts: pa.Table
+    """Each id and event time that came in several batches, with the first of these batches and their number."""
+    through: int
+    """The last batch that was looked at."""
+
+    @property
+    def count(self) -> int:
+        """How many events came before."""
+        return int(pc.sum(self.firsts.column(CAME)).as_py() - self.firsts.num_rows)
+
+    def left_out_of(self, events: pa.Table) -> pa.Table:
+        """The events without those that came before."""
+        return events.filter(pa.array(~self.which(events)))
+
+    def among(self, events: pa.Table) -> pa.Table:
+        """The events that came before."""
+        return events.filter(pa.array(self.which(events)))
+
+    def which(self, events: pa.Table) -> Flags:
+        """Which of the events came before."""
+        came_before = np.zeros(events.num_rows, bool)
+        if not self.firsts.num_rows or not events.num_rows:
+            return came_before
+        rows = events.select(COLUMNS).append_column(_ROW, pa.array(np.arange(events.num_rows)))
+        rows = rows.filter(has_id(self.through))
+        joined = rows.join(self.firsts, ["event_id", "event_time"], join_type="inner", use_threads=False)
+        again = joined.filter(pc.field("batch") > pc.field(FIRST_BATCH))
+        came_before[again.column(_ROW).to_numpy()] = True
+        return came_before
+
+
+def has_id(through: int) -> pc.Expression:
+    """Which events have an id, and are of a batch up to `through`."""
+    return pc.field("event_id").is_valid() & (pc.field("batch") <= through)
 
 
 @dataclass(frozen=True)

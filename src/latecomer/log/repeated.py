@@ -9,7 +9,6 @@ another event time it is another event: a forgotten id may be used again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,66 +16,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.names import PRIVATE
 from latecomer.log.hashes import hash_ids
-from latecomer.model.array_types import Flags, Unsigned
+from latecomer.log.logged import COLUMNS, IDS, LogSplit, Repeated, has_id
+from latecomer.log.private_columns import CAME, FIRST_BATCH
+from latecomer.model.array_types import Unsigned
 from latecomer.model.arrays import flat
+from latecomer.model.counting import counted
 from latecomer.spark.base import Buckets, Parted, Runner
 
 if TYPE_CHECKING:
-    from latecomer.log.logged import LogSplit
+    from latecomer.store.store import Store
 
 IDS_PER_BUCKET = 1_000_000
 """How many ids one task compares."""
 HASHES_AT_ONCE = 1 << 25
 """So many hashes are in memory at a time where no tasks compare ids."""
+AT_ONCE = 1 << 18
+"""So many rows are read at a time there."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = f"{PRIVATE}first_batch"
-_CAME = f"{PRIVATE}came"
-_ROW = f"{PRIVATE}row"
-IDS = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())])
-"""What has to be known about events."""
-COLUMNS = tuple(IDS.names)
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """The events of a log that came before, in batches up to `through`."""
-
-    firsts: pa.Table
-    """Each id and event time that came in several batches, with the first of these batches and their number."""
-    through: int
-    """The last batch that was looked at."""
-
-    @property
-    def count(self) -> int:
-        """How many events came before."""
-        return int(pc.sum(self.firsts.column(_CAME)).as_py() - self.firsts.num_rows)
-
-    def left_out_of(self, events: pa.Table) -> pa.Table:
-        """The events without those that came before."""
-        return events.filter(pa.array(~self.which(events)))
-
-    def among(self, events: pa.Table) -> pa.Table:
-        """The events that came before."""
-        return events.filter(pa.array(self.which(events)))
-
-    def which(self, events: pa.Table) -> Flags:
-        """Which of the events came before."""
-        came_before = np.zeros(events.num_rows, bool)
-        if not self.firsts.num_rows or not events.num_rows:
-            return came_before
-        rows = events.select(COLUMNS).append_column(_ROW, pa.array(np.arange(events.num_rows)))
-        rows = rows.filter(_has_id(self.through))
-        joined = rows.join(self.firsts, ["event_id", "event_time"], join_type="inner", use_threads=False)
-        again = joined.filter(pc.field("batch") > pc.field(_FIRST))
-        came_before[again.column(_ROW).to_numpy()] = True
-        return came_before
-
-
-def _has_id(through: int) -> pc.Expression:
-    """Which events have an id, and are of a batch up to `through`."""
-    return pc.field("event_id").is_valid() & (pc.field("batch") <= through)
 
 
 def repeated_in(splits: Sequence[LogSplit], through: int, runner: Runner) -> Repeated | None:
@@ -108,7 +65,7 @@ def repeated_by_hash(read: Callable[[], Iterator[pa.Table]], rows: int, through:
 def _with_hashes(read: Callable[[], Iterator[pa.Table]], through: int) -> Iterator[tuple[pa.Table, Unsigned]]:
     """The events that have ids, and for each a hash of its id and event time."""
     for events in read():
-        ids = events.select(COLUMNS).filter(_has_id(through))
+        ids = events.select(COLUMNS).filter(has_id(through))
         times = np.asarray(flat(ids.column("event_time")).cast(pa.int64())).view(np.uint64)
         yield ids, hash_ids(flat(ids.column("event_id"))) ^ (times * _ODD)
 
@@ -117,7 +74,7 @@ def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
     """The ids of some events, by the hash of each."""
     (through, count), parts = asked, dict[int, list[pa.Table]]()
     for events in split.tables(COLUMNS):
-        ids = events.filter(_has_id(through))
+        ids = events.filter(has_id(through))
         bucket = hash_ids(flat(ids.column("event_id"))) % np.uint64(count)
         for nth in np.unique(bucket).tolist():
             parts.setdefault(nth, []).append(ids.filter(pa.array(bucket == nth)))
@@ -133,4 +90,28 @@ def _came_again(_bucket: int, parts: list[pa.Table]) -> pa.Table:
     firsts = found.filter(pc.field("batch_count") > 1).select(
         ["event_id", "event_time", "batch_min", "batch_count"]
     )
-    return firsts.rename_columns(["event_id", "event_time", _FIRST, _CAME])
+    return firsts.rename_columns(["event_id", "event_time", FIRST_BATCH, CAME])
+
+
+# For verbs that read the log without Spark
+
+
+def came_again(store: Store, through: int) -> Repeated | None:
+    """The events of batches up to `through` that came before; None if there are none, or if events have no ids."""
+    if store.pipeline.event.id is None or through < 0:
+        return None
+
+    def read() -> Iterator[pa.Table]:
+        for part in store.events.parts(IDS, AT_ONCE, name="ids"):
+            yield pa.Table.from_batches([part])
+
+    return repeated_by_hash(read, store.events.rows(), through)
+
+
+def again_in_words(count: int) -> str:
+    """How many events came again.
+
+    >>> again_in_words(1), again_in_words(606)
+    ('1 event came again after its id was forgotten', '606 events came again after their ids were forgotten')
+    """
+    return f"{counted(count, 'event')} came again after {'its id was' if count == 1 else 'their ids were'} forgotten"

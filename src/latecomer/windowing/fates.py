@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
 
 from latecomer.config.outputs import Output
+from latecomer.model.ledger import exact_amounts
 from latecomer.model.verdicts import Fate
 
 CODES: dict[Fate, int] = {
@@ -37,3 +38,17 @@ class Counts:
     fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
     late_at_source: int = 0
     partly_late: int = 0
+
+    @classmethod
+    @exact_amounts()
+    def joined(cls, parts: Iterable[Counts]) -> Counts:
+        """The counts of several parts of a batch."""
+        fates: dict[str, dict[Fate, Decimal]] = {}
+        late = partly = 0
+        for part in parts:
+            late, partly = late + part.late_at_source, partly + part.partly_late
+            for unit, amounts in part.fates.items():
+                total = fates.setdefault(unit, {})
+                for fate, amount in amounts.items():
+                    total[fate] = total.get(fate, Decimal(0)) + amount
+        return cls(fates, late, partly)

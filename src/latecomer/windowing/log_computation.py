@@ -28,7 +28,7 @@ from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables, stored_columns
-from latecomer.windowing.tally import Sums, judged_parts
+from latecomer.windowing.tally import counts_by_batch, joined_by_batch, judged_parts
 
 _Result = TypeVar("_Result")
 
@@ -111,7 +111,7 @@ class LogComputation:
 
     def counted(self, runner: Runner, what: str, logged: Logged) -> dict[int, Counts]:
         """For each batch, how many events met which fate, and how much of each measure."""
-        return Sums.joined(_spread(runner, what, _counted, self, logged), list(self.measures)).counts()
+        return joined_by_batch(_spread(runner, what, _counted, self, logged))
 
 
 def _spread(
@@ -148,7 +148,7 @@ def only_on_time(events: Judged, chosen: Flags) -> Judged:
     return replace(some, fate=np.full(len(some), CODES[Fate.ON_TIME], np.int8))
 
 
-def _counted(shared: Shared[LogComputation], part: Logged) -> Sums:
+def _counted(shared: Shared[LogComputation], part: Logged) -> dict[int, Counts]:
     measures = list(shared.value.measures)
     found = shared.value.judged(part, measures)
-    return Sums.of(((rows, flat(few.column("batch"))) for _, few, rows in found), measures)
+    return counts_by_batch(((rows, flat(few.column("batch"))) for _, few, rows in found), measures)

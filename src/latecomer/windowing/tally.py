@@ -4,7 +4,8 @@ them at a time."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import JudgingWatermarks
 from latecomer.model.arrays import flat
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, EXACT
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.aggregates.base import as_count
@@ -24,9 +25,6 @@ _DIGITS = 6
 """How many digits amounts of the ledger have after the point."""
 _AMOUNT = pa.decimal256(76, _DIGITS)
 """No sum of amounts outgrows this."""
-_WIDE, _ZERO = Context(prec=EXACT), Decimal("0.000000")
-_LATE, _PARTLY = "late_at_source", "partly_late"
-_BATCH, _FATE = "batch", "fate"
 
 
 def judged_parts(
@@ -64,60 +62,41 @@ def _in_ledger_digits(column: pa.Array) -> pa.Array:
     return pc.fill_null(numbers.cast(_AMOUNT), pa.scalar(Decimal(0), _AMOUNT))
 
 
-class Sums:
-    """Exact sums by batch and fate: how many events met the fate, and how much of each measure."""
+def counts_by_batch(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
+    """The counts of each batch, from judged events and the batch in which each row of the log was logged."""
+    return joined_by_batch(_counted(found, batch, measures) for found, batch in events)
 
-    def __init__(self, measures: Sequence[str]) -> None:
-        self.units = (EVENTS, ASSIGNMENTS, *measures)
-        self.by_place: dict[tuple[int, int], dict[str, Decimal]] = {}
 
-    @classmethod
-    def of(cls, events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> Sums:
-        """The sums of judged events, with the batch in which each row of the log was logged."""
-        sums = cls(measures)
-        for found, batch in events:
-            sums._count(found, batch)
-        return sums
+def joined_by_batch(parts: Iterable[Mapping[int, Counts]]) -> dict[int, Counts]:
+    """The counts of several parts together."""
+    total: dict[int, Counts] = {}
+    for part in parts:
+        for batch, counts in part.items():
+            total[batch] = Counts.joined([total[batch], counts]) if batch in total else counts
+    return total
 
-    def _count(self, found: Judged, batch: pa.Array) -> None:
-        leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
-        amounts = {
-            EVENTS: as_count(found.leading),
-            ASSIGNMENTS: as_count(np.ones(len(found), bool)),
-            _LATE: as_count(found.leading & (found.time < found.watermark)),
-            _PARTLY: as_count(found.partly),
-        }
-        for name in self.units[2:]:
-            amounts[name] = pc.if_else(leads, _in_ledger_digits(found.columns[name]), zero)
-        place = {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}
-        numbered = {str(nth): column for nth, column in enumerate(amounts.values())}  # names may be any
-        sums = pa.table({**place, **numbered}).group_by([_BATCH, _FATE], use_threads=False)
-        for row in sums.aggregate([(nth, "sum") for nth in numbered]).to_pylist():
-            more = {name: Decimal(row[f"{nth}_sum"]) for nth, name in enumerate(amounts)}
-            self._add((row[_BATCH], row[_FATE]), more)
 
-    def _add(self, place: tuple[int, int], more: Mapping[str, Decimal]) -> None:
-        known = self.by_place.setdefault(place, dict.fromkeys(more, _ZERO))
-        for name, amount in more.items():
-            known[name] = _WIDE.add(known[name], amount)
+def _counted(found: Judged, batch: pa.Array, measures: Sequence[str]) -> dict[int, Counts]:
+    leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
+    columns = [
+        batch.take(pa.array(found.nth)),
+        pa.array(found.fate),
+        as_count(found.leading & (found.time < found.watermark)),
+        as_count(found.partly),
+        as_count(found.leading),
+        as_count(np.ones(len(found), bool)),
+        *(pc.if_else(leads, _in_ledger_digits(found.columns[name]), zero) for name in measures),
+    ]
+    names = ["batch", "fate", *map(str, range(len(columns) - 2))]  # those of measures may be any
+    sums = pa.table(columns, names).group_by(names[:2], use_threads=False)
+    rows = sums.aggregate([(name, "sum") for name in names[2:]]).select(
+        [*names[:2], *(f"{name}_sum" for name in names[2:])]
+    )
+    return joined_by_batch(
+        {number: Counts(_of_one(FATES[code], (EVENTS, ASSIGNMENTS, *measures), amounts), late, partly)}
+        for number, code, late, partly, *amounts in zip(*rows.to_pydict().values(), strict=True)
+    )
 
-    @classmethod
-    def joined(cls, parts: Iterable[Sums], measures: Sequence[str]) -> Sums:
-        """The sums of several parts together."""
-        total = cls(measures)
-        for part in parts:
-            for place, more in part.by_place.items():
-                total._add(place, more)
-        return total
 
-    def counts(self) -> dict[int, Counts]:
-        """The sums of each batch, as the ledger has them."""
-        fates: dict[int, dict[str, dict[Fate, Decimal]]] = {}
-        notes: dict[int, dict[str, int]] = {}
-        for (batch, code), found in self.by_place.items():
-            for unit, by_fate in fates.setdefault(batch, {unit: {} for unit in self.units}).items():
-                by_fate[FATES[code]] = found[unit]
-            counts = notes.setdefault(batch, {_LATE: 0, _PARTLY: 0})
-            for name in counts:
-                counts[name] += int(found[name])
-        return {batch: Counts(counted, **notes[batch]) for batch, counted in fates.items()}
+def _of_one(fate: Fate, units: Sequence[str], amounts: Sequence[Any]) -> dict[str, dict[Fate, Decimal]]:
+    return {unit: {fate: Decimal(amount)} for unit, amount in zip(units, amounts, strict=True)}

@@ -19,7 +19,7 @@ from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.served import serving
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.log.came_again import came_again
+from latecomer.log.repeated import came_again
 from latecomer.model.verdicts import Fate
 from source.source_kit import ledger_lines, pipeline_in, rows_of, run_once, write_json
 

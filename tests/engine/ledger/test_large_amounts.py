@@ -14,7 +14,6 @@ from latecomer.log.summaries import added
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.firing.lanes import added_counts
 
 KIND = "decimal(28,6)"
 ONE, TWO, THREE = map(
@@ -42,7 +41,7 @@ def test_the_largest_amounts_balance(
 def test_sums_of_parts_are_exact() -> None:
     assert added([{"paise": ONE}, {"paise": TWO}], ["paise"]) == {"paise": THREE}
     parts = [Counts({"paise": {Fate.ON_TIME: each}}) for each in (ONE, TWO)]
-    assert added_counts(parts).fates["paise"][Fate.ON_TIME] == THREE
+    assert Counts.joined(parts).fates["paise"][Fate.ON_TIME] == THREE
     rows = [pa.table({"batch": [0], "paise": pa.array([each], pa.decimal128(29, 6))}) for each in (ONE, TWO)]
     assert amounts_by_batch(rows, {"paise": "paise"}, {"paise": KIND}) == {0: {EVENTS: 2, "paise": THREE}}
 

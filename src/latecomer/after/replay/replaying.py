@@ -43,7 +43,7 @@ from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.rebuilds import complete_rebuild, logic_of
 from latecomer.engine.repairs import publish_repaired
 from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
-from latecomer.log.came_again import came_again
+from latecomer.log.repeated import came_again
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.objects.locations import scheme_of, without_file_scheme

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from latecomer.log.logged import Logged, LogSplit
-from latecomer.log.repeated import COLUMNS, Repeated
+from latecomer.log.logged import COLUMNS, Logged, LogSplit, Repeated
 from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import EVENTS, exact_amounts
 from latecomer.store.data_files import batch_of, batches_of

@@ -17,8 +17,8 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.errors import PipelineError, Problem, did_you_mean
-from latecomer.log.came_again import again_in_words, came_again
-from latecomer.log.repeated import COLUMNS
+from latecomer.log.logged import COLUMNS
+from latecomer.log.repeated import again_in_words, came_again
 from latecomer.model import types
 from latecomer.model.array_types import Integers
 from latecomer.model.expressions import expression

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 
 import pyarrow as pa
@@ -62,19 +62,6 @@ def _counts_of_sessions(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts
                 if lane != PaneLane.REST:
                     _add(fates[unit], Fate.LATE_ACCEPTED, came_late)
     return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
-
-
-@exact_amounts()
-def added_counts(parts: Iterable[Counts]) -> Counts:
-    """The counts of several parts of a batch."""
-    fates: dict[str, dict[Fate, Decimal]] = {}
-    late = partly = 0
-    for part in parts:
-        late, partly = late + part.late_at_source, partly + part.partly_late
-        for unit, amounts in part.fates.items():
-            for fate, amount in amounts.items():
-                _add(fates.setdefault(unit, {}), fate, amount)
-    return Counts(fates, late, partly)
 
 
 def _add(amounts: dict[Fate, Decimal], fate: Fate, amount: Decimal) -> None:

@@ -35,7 +35,6 @@ from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passe
 from latecomer.windowing.firing.closing import CLOSING
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Made
-from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import OutputTask, PaneFile, fold_files
@@ -91,7 +90,7 @@ class Prepared:
         for part in made:
             for lane, written in part.files.items():
                 files.setdefault(lane, []).extend(written)
-        counts = added_counts(part.counts for part in made)
+        counts = Counts.joined(part.counts for part in made)
         return cls(files, met, counts, batch.logged is not None or bool(met))
 
     def of(self, lanes: Iterable[str]) -> list[Location]:

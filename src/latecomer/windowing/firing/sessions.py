@@ -36,7 +36,7 @@ from latecomer.windowing.session_judge import (
     session_of,
     witnesses_of,
 )
-from latecomer.windowing.tally import Sums
+from latecomer.windowing.tally import counts_by_batch
 
 
 class SessionLogic(OutputLogic):
@@ -91,7 +91,7 @@ class SessionLogic(OutputLogic):
             (judged, flat(part.rows(["batch"]).column(0)))
             for part, judged in self.judged(batch, measures, periods)
         )
-        return Sums.of(with_batches, measures).counts()
+        return counts_by_batch(with_batches, measures)
 
     # What a batch meets
 
