@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from examples_kit import drawn
 from latecomer.log import ids, known_ids
-from latecomer.log.duplicates import EventsOfSplit, divided
+from latecomer.log.duplicates import Unlogged, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
 from latecomer.source.decode.source_file import SourceFile
@@ -73,7 +73,7 @@ class Log:
             # Each part starts where the one before it ends.
             begin, end = len(events) * nth // tasks, len(events) * (nth + 1) // tasks
             part = whole.slice(begin, end - begin)
-            known_before = EventsOfSplit(part).duplicates(SOURCE.landings, known)
+            known_before = Unlogged(part).duplicates(SOURCE.landings, known)
             again.append(part.filter(pa.array(known_before)))
             part = part.filter(pa.array(~known_before))
             files.append(write_table(part, folder / f"part-{nth}.parquet"))

@@ -8,8 +8,7 @@ The driver finds by hashes what came in two splits of one batch: only then files
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,35 +18,29 @@ import pyarrow.compute as pc
 from latecomer.log.known_ids import KnownIds, by_hash
 from latecomer.log.private_columns import UNIQUE
 from latecomer.model.array_types import Flags, Integers
-from latecomer.store.files import Location, footer, new_token, read_table, remove, write_table
+from latecomer.store.files import Location, new_token, read_table, remove, write_table
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
 """Of several events with one id, the first in this order counts."""
+_PLACE = ["event_id", "arrival_time", "origin", "position"]
 
 Landings = Callable[[Iterable[str]], Mapping[str, int]]
 """Origins → when each of them landed. Of events with one id and one arrival, the first to land counts."""
 _NO_ROWS: Integers = np.empty(0, np.int64)
 
 
-class Unlogged(ABC):
-    """Events of a batch that no commit refers to yet, by their ids. Rows are counted through the whole batch."""
+class Unlogged:
+    """Events of a batch that no commit refers to yet, by their ids."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.hashes, self.rows = by_hash(self.ids())
-
-    @abstractmethod
-    def ids(self) -> Iterator[pa.Array]:
-        """The ids of all rows, a part at a time."""
-
-    @abstractmethod
-    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
-        """Some columns of rows, which are in order."""
+    def __init__(self, events: pa.Table) -> None:
+        self.events = events
+        self._ids = _ids_of(events)
+        self.hashes, self.rows = by_hash(self._ids)
 
     def duplicates(self, landings: Landings, known_ids: KnownIds | None) -> Flags:
         """Which rows are duplicates: another event with the same id came earlier in the batch, or is known already."""
         known = _NO_ROWS if known_ids is None else self._known(known_ids)
-        duplicates = np.zeros(self.count, bool)
+        duplicates = np.zeros(self.events.num_rows, bool)
         duplicates[known] = True
         repeated = self._repeated()
         repeated = repeated[~duplicates[repeated]]
@@ -65,69 +58,38 @@ class Unlogged(ABC):
         found = list(known_ids.find(self.hashes))
         if not found:
             return _NO_ROWS
-        asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found]))
-        ids = _ids_of(self.take(asked, ["event_id"]))
         known = [_NO_ROWS]
         for hits in found:
             rows = self.rows[hits.asked]
-            same = _equal(ids.take(pa.array(np.searchsorted(asked, rows))), hits.ids)
+            same = _equal(self._ids.take(pa.array(rows)), hits.ids)
             known.append(rows[same & (hits.times >= known_ids.since)])
         return np.unique(np.concatenate(known))
 
     def _described(self, rows: Integers, landings: Landings) -> pa.Table:
         """The id and the columns of _ORDER of rows, which are in order; and `row`, the number of each."""
-        events = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
+        events = self.events.select(_PLACE).take(pa.array(rows))
         columns = {name: events[name] for name in ("arrival_time", "position")}
         columns |= {name: events[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
         return pa.table({**columns, "landed": _landings(events["origin"], landings), "row": pa.array(rows)})
 
 
-class EventsOfSplit(Unlogged):
-    """The events of a split."""
-
-    def __init__(self, events: pa.Table) -> None:
-        self._events = events
-        self._ids = _ids_of(events)
-        super().__init__(events.num_rows)
-
-    def ids(self) -> Iterator[pa.Array]:
-        yield self._ids
-
-    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
-        return self._events.select(columns).take(pa.array(rows))
-
-
-class _EventsInFiles(Unlogged):
-    """The events in files that tasks have written."""
-
-    def __init__(self, paths: Sequence[Location]) -> None:
-        ends = np.cumsum([0, *(footer(path).num_rows for path in paths)]).tolist()
-        self.files = [(path, *within) for path, within in zip(paths, pairwise(ends), strict=True)]
-        super().__init__(ends[-1])
-
-    def ids(self) -> Iterator[pa.Array]:
-        for path, _, _ in self.files:
-            yield _ids_of(read_table(path, ["event_id"]))
-
-    def take(self, rows: Integers, columns: Sequence[str]) -> pa.Table:
-        parts = []
-        for path, start, end in self.files:
-            within = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
-            if len(within):
-                parts.append(read_table(path, columns).take(pa.array(within - start)))
-        return pa.concat_tables(parts)
-
-
 def divided(files: Sequence[Location], aside: Location, landings: Landings) -> dict[Location, list[Location]]:
     """Move the duplicates of one batch from the files that tasks have written to files in another folder. No commit may
     refer to the files yet. Gives file → files in its place, for each file that had duplicates; and folder → files of
-    duplicates."""
-    batch = _EventsInFiles(files)
-    duplicates = batch.duplicates(landings, None)
+    duplicates. Only events whose hash comes twice in the batch are held in memory."""
+    hashed = [by_hash(_ids_of(read_table(path, ["event_id"]))) for path in files]
+    every = np.sort(np.concatenate([hashes for hashes, _ in hashed]))
+    twice = np.unique(every[1:][every[1:] == every[:-1]])
+    candidates = [np.sort(rows[np.isin(hashes, twice)]) for hashes, rows in hashed]
+    described = [
+        read_table(path, _PLACE).take(pa.array(rows)) for path, rows in zip(files, candidates, strict=True)
+    ]
+    duplicates = Unlogged(pa.concat_tables(described)).duplicates(landings, None)
+    bounds = pairwise(np.cumsum([0, *map(len, candidates)]).tolist())
     replaced: dict[Location, list[Location]] = {aside: []}
-    for path, begin, end in batch.files:
-        moved = duplicates[begin:end]
-        if moved.any():
+    for path, rows, (begin, end) in zip(files, candidates, bounds, strict=True):
+        moved = rows[duplicates[begin:end]]
+        if len(moved):
             replaced[path] = _divide(path, moved, aside, replaced[aside])
     return replaced
 
@@ -146,9 +108,11 @@ def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Location, moved: Flags, aside: Location, duplicates: list[Location]) -> list[Location]:
+def _divide(path: Location, rows: Integers, aside: Location, duplicates: list[Location]) -> list[Location]:
     """Move rows of a file to another file; a file with the rest takes its place."""
     table, kept = read_table(path), []
+    moved = np.zeros(table.num_rows, bool)
+    moved[rows] = True
     if not moved.all():
         rest = path.with_name(f"kept-{new_token()}.parquet")
         kept.append(write_table(table.filter(pa.array(~moved)), rest, unique=UNIQUE))

@@ -160,7 +160,7 @@ def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
     """Ids of the log as a run."""
     rows = pa.Table.from_batches(parts)
     ids = rows["event_id"].cast(pa.large_binary()).combine_chunks()
-    return run_of(*by_hash([ids]), ids, rows["event_time"])
+    return run_of(*by_hash(ids), ids, rows["event_time"])
 
 
 def run_of(ordered: Unsigned, rows: Integers, ids: pa.Array, times: pa.ChunkedArray) -> pa.Table:

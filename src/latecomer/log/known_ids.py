@@ -131,15 +131,8 @@ _kept_open = lru_cache(maxsize=256)(opened)
 """In a worker: the file of a segment never changes."""
 
 
-def by_hash(parts: Iterable[pa.Array]) -> tuple[Unsigned, Integers]:
-    """The hashes of ids in order, and the row of each; rows are counted through all parts. Nulls have no hash."""
-    hashes: list[Unsigned] = [np.empty(0, np.uint64)]
-    rows: list[Integers] = [np.empty(0, np.int64)]
-    count = 0
-    for ids in parts:
-        hashes.append(hash_ids(ids.drop_null()))
-        rows.append(np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False)) + count)
-        count += len(ids)
-    every = np.concatenate(hashes)
-    order = np.argsort(every)
-    return every[order], np.concatenate(rows)[order]
+def by_hash(ids: pa.Array) -> tuple[Unsigned, Integers]:
+    """The hashes of ids in order, and the row of each. Nulls have no hash."""
+    hashes = hash_ids(ids.drop_null())
+    order = np.argsort(hashes)
+    return hashes[order], np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))[order]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.duplicates import EventsOfSplit
+from latecomer.log.duplicates import Unlogged
 from latecomer.log.envelope import Enveloped, Given, enveloped
 from latecomer.log.known_ids import KnownIds
 from latecomer.log.measures import letter_amounts
@@ -152,7 +152,7 @@ def write_split(shared: Shared[LogPlan], task: LogTask) -> Written:
             landed |= dict.fromkeys(found.events.column("origin").unique().to_pylist(), chunk.landed)
     if held:
         events = pa.concat_tables(held, promote_options="default")
-        split = EventsOfSplit(events)
+        split = Unlogged(events)
         is_duplicate = split.duplicates(lambda _: landed, task.known)
         again = events.filter(pa.array(is_duplicate))
         lanes.write(LogLane.DUPLICATES, again)
