@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.windowing.aggregates import Columns, State
-from latecomer.windowing.aggregates.state_merging import merge_states
+from latecomer.windowing.merge import merge_states
 
 
 class Given:
@@ -38,6 +38,6 @@ def merged_groups(
         pa.table({"group": pa.array(group, pa.int64()), **given})
         for given, group in zip(inputs, groups, strict=True)
     ]
-    found = merge_states([state], pa.concat_tables(tables), ["group"])
-    order = pc.sort_indices(found.place, [("group", "ascending")])
-    return {name: column.take(order) for name, column in state.value(found.inputs).items()}
+    place, merged = merge_states([state], pa.concat_tables(tables), ["group"])
+    order = pc.sort_indices(place, [("group", "ascending")])
+    return {name: column.take(order) for name, column in state.value(merged).items()}

@@ -18,7 +18,6 @@ from latecomer.source import private_columns as of_sources
 from latecomer.source.decode import private_columns as of_records
 from latecomer.store import private_columns as stored
 from latecomer.windowing import private_columns as of_windows
-from latecomer.windowing.firing import private_columns as of_panes
 
 SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 OTHERS = {
@@ -206,7 +205,7 @@ def test_each_stage_lists_its_columns() -> None:
 
 def test_the_texts_that_are_in_stores_stay() -> None:
     """Panes and open states, folders of files, plans of rebuilds and replays that an earlier version wrote."""
-    assert " ".join([stored.LANE, *of_the_log.LogLane, *of_panes.PaneLane]) == (
+    assert " ".join([stored.LANE, *of_the_log.LogLane, *of_windows.PaneLane]) == (
         "_lc_lane events behind duplicates dead_letters open fired late waiting told rest"
     )
     counts = [stored.EVENTS, stored.NEW_BEHIND, stored.NEW_ASSIGNMENTS, stored.NEW_PARTLY]

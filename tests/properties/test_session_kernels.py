@@ -26,7 +26,6 @@ from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.store.private_columns import when_column
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
     FoldedSessions,
@@ -36,7 +35,7 @@ from latecomer.windowing.firing.session_bucket import (
 )
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.private_columns import KEY
+from latecomer.windowing.private_columns import KEY, PaneLane
 from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over

@@ -22,7 +22,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import fates, in_parts, judged
-from latecomer.windowing.tally import counts_by_batch, judged_parts
+from latecomer.windowing.log_computation import counts_by_batch, judged_parts
 from timeline_kit import watermarks_of
 
 MINUTE = 60_000_000

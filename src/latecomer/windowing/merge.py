@@ -28,9 +28,9 @@ from latecomer.store.private_columns import (
     new_column,
 )
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.aggregates import Columns, Events, State, states_of
-from latecomer.windowing.aggregates.base import alike, column_of, only
-from latecomer.windowing.aggregates.state_merging import merge_states
+from latecomer.windowing.aggregates import Events, states_of
+from latecomer.windowing.aggregates.base import Columns, Groups, State, alike, column_of, only
+from latecomer.windowing.aggregates.exact import SHORT, with_room
 from latecomer.windowing.fates import CODES, ENTERS
 from latecomer.windowing.private_columns import (
     END,
@@ -172,8 +172,8 @@ class Merger:
         place = [START, END] if within is None else [within]
         folds = dict.fromkeys(_LASTS, "max")
         folds |= {} if within is None else {START: "min", END: "max"}
-        groups = merge_states(self.states, self._together(inputs), [*place, *self.input_keys, FATE], folds)
-        merged, by = groups.inputs, groups.place
+        names = [*place, *self.input_keys, FATE]
+        by, merged = merge_states(self.states, self._together(inputs), names, folds)
         made = self._of_each(lambda state: state.value(merged))
         if within is not None:
             made[within] = by.column(within)
@@ -278,3 +278,37 @@ def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
         values = pa.array(column) if isinstance(column, np.ndarray) else column
         rows = rows.set_column(place, rows.schema.field(place), values.cast(rows.schema.field(place).type))
     return rows
+
+
+# Groups
+
+
+_ROW = "row"
+
+
+def merge_states(
+    states: Sequence[State], inputs: pa.Table, by: Sequence[str], more: Mapping[str, str] | None = None
+) -> tuple[pa.Table, Columns]:
+    """Merge rows that are equal in the columns `by`, which come out; and the merged inputs of each group. Arrow folds
+    what it can in one pass over all inputs, and the columns of `more`; each state merges the rest."""
+    folds = {name: fold for state in states for name, fold in state.folds.items()} | dict(more or {})
+    aggregations = list(folds.items())
+    for place, field in enumerate(inputs.schema):
+        if field.type == SHORT and folds.get(field.name) == "sum":
+            inputs = inputs.set_column(place, field.name, with_room(inputs.column(place)))
+    grouping = [state for state in states if state.needs_groups]
+    if grouping:
+        inputs = inputs.append_column(_ROW, pa.array(np.arange(inputs.num_rows)))
+        aggregations.append((_ROW, "list"))
+    found = inputs.group_by(list(by), use_threads=False).aggregate(aggregations)
+    merged: Columns = {name: flat(found.column(f"{name}_{fold}")) for name, fold in folds.items()}
+    if grouping:
+        groups = _groups(flat(found.column(f"{_ROW}_list")))
+        for state in grouping:
+            merged |= state.merge({name: column_of(inputs, name) for name in state.kinds}, groups)
+    return found.select(list(by)), merged
+
+
+def _groups(lists: pa.Array) -> Groups:
+    offsets = np.asarray(lists.offsets).astype(np.int64)
+    return Groups(np.asarray(lists.flatten()), offsets - offsets[0])

@@ -30,7 +30,7 @@ from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
-from latecomer.windowing.firing.reopening import require_brought_over
+from latecomer.windowing.firing.republish import require_brought_over
 from spark_kit import require_explained
 
 FIRST = {"paise": "sum(paise)", "n": "count(*)"}

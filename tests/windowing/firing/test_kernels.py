@@ -17,13 +17,12 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Window
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.closing import closing_panes
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes
 from latecomer.windowing.firing.folding import Folded, event_columns, fold
-from latecomer.windowing.firing.panes import Firing
-from latecomer.windowing.firing.private_columns import PaneLane
+from latecomer.windowing.firing.panes import Firing, closing_panes
 from latecomer.windowing.firing.within_batch import firing_of
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.private_columns import PaneLane
 from timeline_kit import watermarks_of
 
 COLUMNS = {"at": "timestamp", "key": "string", "paise": "bigint"}

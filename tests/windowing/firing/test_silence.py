@@ -22,8 +22,8 @@ from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
 from latecomer.windowing.firing.job import FiringJob
 from latecomer.windowing.firing.output import Batch, may_fire
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.private_columns import PaneLane
 
 WINDOW_END = datetime(9997, 12, 31, tzinfo=UTC)
 LATER = to_micros(datetime(9998, 12, 31, tzinfo=UTC))

@@ -23,8 +23,8 @@ from latecomer.store.layout import arrow_type
 from latecomer.store.private_columns import state_column
 from latecomer.windowing import aggregates
 from latecomer.windowing.aggregates import exact
-from latecomer.windowing.aggregates.state_merging import merge_states
 from latecomer.windowing.judge import Judged
+from latecomer.windowing.merge import merge_states
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
@@ -87,9 +87,10 @@ def _merged(state: aggregates.State, inputs: aggregates.Columns, counts: Sequenc
     every = np.arange(len(counts))
     nothing = pa.table({_GROUP: every, **state.nothing(len(counts))})  # a group may have no row
     given = pa.table({_GROUP: np.repeat(every, counts), **inputs})
-    merged = merge_states([state], pa.concat_tables([nothing, given.select(nothing.column_names)]), [_GROUP])
-    order = pc.sort_indices(flat(merged.place.column(_GROUP)))
-    return {name: column.take(order) for name, column in state.value(merged.inputs).items()}
+    both = pa.concat_tables([nothing, given.select(nothing.column_names)])
+    place, merged = merge_states([state], both, [_GROUP])
+    order = pc.sort_indices(flat(place.column(_GROUP)))
+    return {name: column.take(order) for name, column in state.value(merged).items()}
 
 
 def _needed_part(aggregate: Aggregate) -> str | None:

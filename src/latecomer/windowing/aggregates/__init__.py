@@ -37,17 +37,6 @@ from latecomer.store.private_columns import (
     when_column,
 )
 from latecomer.windowing.aggregates.base import Columns, Events, Groups, State
-from latecomer.windowing.aggregates.counts import (
-    Count,
-    Earliest,
-    OfThisBatch,
-    behind,
-    every_row,
-    flagged,
-    having,
-    no_row,
-    with_fate,
-)
 from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
 from latecomer.windowing.aggregates.moments import (
     Average,
@@ -60,12 +49,21 @@ from latecomer.windowing.aggregates.sketched import ApproxCountDistinct, ApproxP
 from latecomer.windowing.aggregates.sums import (
     Amount,
     Column,
+    Count,
+    Earliest,
     ExactSum,
     Extreme,
     FloatExtreme,
     FloatSum,
     LongSum,
     NarrowSum,
+    OfThisBatch,
+    behind,
+    every_row,
+    flagged,
+    having,
+    no_row,
+    with_fate,
 )
 from latecomer.windowing.fates import CODES
 

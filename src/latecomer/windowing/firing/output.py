@@ -32,14 +32,14 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passed, settled_by
-from latecomer.windowing.firing.closing import CLOSING
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Made
-from latecomer.windowing.firing.private_columns import PaneLane
+from latecomer.windowing.firing.panes import CLOSING
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import OutputTask, PaneFile, fold_files
 from latecomer.windowing.log_computation import LogComputation
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.private_columns import PaneLane
 
 FOLD_AT = 24
 """If small files of open states, or of late panes, are from so many batches, they are merged."""

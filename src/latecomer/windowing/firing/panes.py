@@ -15,15 +15,24 @@ from latecomer.config.outputs import Output
 from latecomer.model.array_types import Flags, Integers, Micros, Objects
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.verdicts import Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.private_columns import EVENTS, SINCE
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.merge import Merger, replaced, with_columns
-from latecomer.windowing.private_columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.private_columns import (
+    END,
+    FATE,
+    LAST_ARRIVAL,
+    LAST_SEQUENCE,
+    LAST_WATERMARK,
+    START,
+    PaneLane,
+)
 from latecomer.windowing.sessions import row_codes
 
+CLOSING = "closing"
+"""One more lane: the last panes of windows."""
 _LANES = (PaneLane.OPEN, PaneLane.FIRED, PaneLane.LATE, PaneLane.WAITING, PaneLane.REST)
 
 
@@ -194,6 +203,49 @@ class Firing:
         order = np.lexsort((numbers(both, "sequence"), place))
         replacing = np.flatnonzero(place[order][1:] == place[order][:-1]) + 1
         return both.take(pa.array(order[replacing - 1])), order[replacing] - held.num_rows
+
+
+# Closing panes: the last one of each window and key for which nothing more can come, with the numbers that stand. Where
+# the pane that stands is marked as the last already, none is published.
+
+
+def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, clocks: Clocks) -> pa.Table:
+    """One CLOSING pane for each window and key that this batch makes final, from all `panes` up to now.
+
+    `published` are the panes of sessions that have more to publish: those will be taken back, and are not closed.
+    """
+    ends = np.asarray(flat(panes.column("window_end")).cast(pa.int64()))
+    final = settled_at(firing.output, ends)
+    known = panes.filter(pa.array((final > clocks.before) & (final <= clocks.now)))
+    place = ["window_start", "window_end", *firing.merger.layout.keys]
+    others = known.slice(0, 0) if published is None else published
+    codes = places_of([known.select(place), others.select(place)])
+    own_codes, other_codes = codes[: known.num_rows], codes[known.num_rows :]
+    is_retract = np.asarray(pc.equal(known.column("op"), Op.RETRACT.value)).astype(np.int64)
+    newest = last_of(own_codes, 2 * np.asarray(flat(known.column("sequence"))) + is_retract)
+    is_last = np.asarray(flat(known.column("is_last")))
+    stands = newest[(is_retract[newest] == 0) & ~is_last[newest] & ~np.isin(own_codes[newest], other_codes)]
+    held = known.take(pa.array(np.sort(stands)))
+    closing = _closing(firing, held, clocks)
+    if firing.output.accumulation is not Accumulation.RETRACTING:
+        return closing
+    order = np.concatenate([2 * np.arange(held.num_rows), 2 * np.arange(held.num_rows) + 1])
+    return pa.concat_tables([taken_back(held, closing), closing]).take(pa.array(np.argsort(order)))
+
+
+def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
+    """The panes that stand, published for the last time; with `discarding`, without values."""
+    count, discards = held.num_rows, firing.output.accumulation is Accumulation.DISCARDING
+    rows = firing.merger.uncounted(firing.merger.emptied(held) if discards else held)
+    changed = {
+        "sequence": pc.add(flat(held.column("sequence")), 1),
+        **timing_and_op(Timing.CLOSING, Op.INSERT, count),
+        "is_last": np.ones(count, bool),
+        "batch": constant(clocks.batch, count),
+        "fired_at": constant(None if clocks.arrival == BEGIN_OF_TIME else clocks.arrival, count),
+        "watermark": constant(clocks.now, count),
+    }
+    return with_columns(rows, changed)
 
 
 # Rows

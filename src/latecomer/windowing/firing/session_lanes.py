@@ -26,10 +26,9 @@ from latecomer.store.private_columns import HELD, SINCE, UNSETTLED, WAITING_EVEN
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.panes import constant, numbers, taken_back
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.merge import Merger, replaced
-from latecomer.windowing.private_columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
+from latecomer.windowing.private_columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START, PaneLane
 from latecomer.windowing.sessions import Places
 
 

@@ -35,7 +35,6 @@ from latecomer.store.private_columns import (
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.panes import constant, numbers, taken_back
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
     FoldedSessions,
@@ -51,7 +50,15 @@ from latecomer.windowing.firing.session_lanes import session_lanes
 from latecomer.windowing.firing.within_batch import FiringWithin, merged_by
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
-from latecomer.windowing.private_columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
+from latecomer.windowing.private_columns import (
+    BATCH,
+    END,
+    FATE,
+    LAST_ARRIVAL,
+    LAST_WATERMARK,
+    START,
+    PaneLane,
+)
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
 from latecomer.windowing.sessions import Places, covering, firsts, in_order, key_codes
 

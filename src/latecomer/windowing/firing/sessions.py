@@ -26,6 +26,7 @@ from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.firing.output import Batch, OutputLogic, may_overlap
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
+from latecomer.windowing.log_computation import counts_by_batch
 from latecomer.windowing.private_columns import END, FATE, START
 from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
@@ -36,7 +37,6 @@ from latecomer.windowing.session_judge import (
     session_of,
     witnesses_of,
 )
-from latecomer.windowing.tally import counts_by_batch
 
 
 class SessionLogic(OutputLogic):

@@ -38,7 +38,6 @@ from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.panes import Firing, next_sequence, numbers, places_of
-from latecomer.windowing.firing.private_columns import PaneLane
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import (
@@ -49,6 +48,7 @@ from latecomer.windowing.private_columns import (
     LAST_SEQUENCE,
     LAST_WATERMARK,
     START,
+    PaneLane,
 )
 from latecomer.windowing.sessions import firsts, text_ranks
 
