@@ -14,7 +14,7 @@ from latecomer.model.durations import UNITS
 from latecomer.model.strategies import Bounded
 from latecomer.store.data_files import DataFile
 from latecomer.store.store import open_store
-from latecomer.windowing.firing import output
+from latecomer.windowing.firing import job, output
 from spark_kit import Bench, assert_same
 
 DAILY = Output(
@@ -38,7 +38,7 @@ def test_small_files_are_merged_without_reading_large_ones(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "FOLD_AT", 3)
-    monkeypatch.setattr(output, "MOST_FOLDED", MANY_KEYS)
+    monkeypatch.setattr(job, "MOST_FOLDED", MANY_KEYS)
     bench = Bench(
         spark, tmp_path, Bounded("5s"), {"daily": DAILY}, {"key": "string", "paise": "bigint"}, ids=False
     )

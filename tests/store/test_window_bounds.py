@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from latecomer.store.data_files import DataFile
-from latecomer.windowing.firing.sessions import _bounded
+from latecomer.store.data_files import DataFile, batch_of
+from latecomer.windowing.firing.output import bounded
 from latecomer.windowing.firing.tasks import PaneFile
 
 GAP = 10
@@ -31,9 +32,9 @@ def test_bounds_are_microseconds_or_none() -> None:
 
 
 def test_sessions_look_into_every_file_that_may_hold_one() -> None:
-    bounded = _bounded([file(20, 40), file(None, None), file(None, 40), file(200, None)])
-    assert [each.windows for each in bounded] == [(20, 40), (None, None), (None, 40), (200, None)]
-    panes = [PaneFile(Path(each.path), *each.windows) for each in bounded]
+    known = bounded([file(20, 40), file(None, None), file(None, 40), file(200, None)])
+    assert [each.windows for each in known] == [(20, 40), (None, None), (None, 40), (200, None)]
+    panes = [PaneFile(Path(each.path), *each.windows) for each in known]
 
     def touched(*times: int) -> list[bool]:
         return [each.holds_one(np.array(times, np.int64), GAP) for each in panes]
@@ -42,3 +43,8 @@ def test_sessions_look_into_every_file_that_may_hold_one() -> None:
     assert touched(9) == [False, True, True, False]
     assert touched(905) == touched(190) == [False, True, False, True]
     assert touched() == [False, False, False, False]
+
+
+def test_a_file_that_another_program_wrote_is_known_by_the_batches_of_its_rows() -> None:
+    (known,) = bounded([replace(file(20, 40), path="part-00000-of-another-program.parquet")])
+    assert batch_of(known) == 1

@@ -20,8 +20,8 @@ from latecomer.store.data_files import DataFile
 from latecomer.store.private_columns import SINCE
 from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
-from latecomer.windowing.firing.job import FiringJob
-from latecomer.windowing.firing.output import Batch, may_fire
+from latecomer.windowing.firing.job import FiringJob, may_fire
+from latecomer.windowing.firing.output import Batch
 from latecomer.windowing.firing.sessions import output_logic
 from latecomer.windowing.private_columns import PaneLane
 

@@ -1,4 +1,4 @@
-"""One output with session windows, batch by batch.
+"""One output with session windows: what is computed of it beside batches, from the log and the timeline.
 
 The state of a key before a batch is in three places. `partials` holds the whole sessions that have something
 left to publish, and beside each, as *published*, a copy of the panes that it will have to take back. `panes`
@@ -9,7 +9,6 @@ watermark, since only such an event can touch a session that has closed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +19,9 @@ from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.spark.base import Runner
-from latecomer.store.data_files import DataFile
 from latecomer.store.store import Store
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.firing.output import Batch, OutputLogic, may_overlap
+from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.log_computation import counts_by_batch
@@ -41,10 +39,6 @@ from latecomer.windowing.session_judge import (
 
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
-
-    def remember(self) -> None:
-        self.states = self.tables.partials.files()
-        self.recent_panes = _bounded(self.tables.panes.files())
 
     @property
     def window(self) -> Session:
@@ -93,25 +87,6 @@ class SessionLogic(OutputLogic):
         )
         return counts_by_batch(with_batches, measures)
 
-    # What a batch meets
-
-    def met(self, batch: Batch) -> list[DataFile]:
-        """The sessions that had something left to publish before this batch, and the panes that they will take back."""
-        if batch.history:
-            return []
-        if self.tables.partials.holds(batch.number):  # the batch was interrupted after its last commit
-            return self.tables.partials.files_before(batch.number)
-        return list(self.states)
-
-    def _to_replace(self, batch: Batch, met: Sequence[DataFile]) -> list[DataFile]:
-        """The panes of closed sessions that an event may touch: only an event behind the watermark does."""
-        if not batch.behind or batch.history:
-            return []
-        gap = self.window.gap
-        return [
-            file for file in self._earlier(batch) if may_overlap(file, batch.earliest, batch.latest + gap)
-        ]
-
     def _arrivals(
         self, logged: Logged, periods: Periods, timeline: JudgingWatermarks, wanted: Sequence[str]
     ) -> Iterator[Arrivals]:
@@ -120,23 +95,6 @@ class SessionLogic(OutputLogic):
         for part in event_tables(logged, event_columns(layout, periods, wanted), outputs, layout):
             if part.num_rows:
                 yield arrivals_of(part, layout, periods, timeline, wanted)
-
-    # Published
-
-    def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
-        self.recent_panes += _bounded(added)
-
-
-def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
-    """Files with only the bounds of their windows, since all files are kept in memory."""
-    return [
-        replace(
-            file,
-            minimum={"window_start": file.minimum.get("window_start")},
-            maximum={"window_end": file.maximum.get("window_end")},
-        )
-        for file in files
-    ]
 
 
 def output_logic(runner: Runner, store: Store, name: str) -> OutputLogic:
