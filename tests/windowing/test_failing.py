@@ -13,8 +13,14 @@ from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.windowing.failing import FailedEvent, can_fail, entering, failed_letters
-from latecomer.windowing.seen import as_seen, spark_expressions
+from latecomer.windowing.seen import (
+    FailedEvent,
+    as_seen,
+    can_fail,
+    entering,
+    failed_letters,
+    spark_expressions,
+)
 
 COLUMNS = {"at": "string", "n": "bigint", "per": "bigint", "kind": "string", "note": "string"}
 

@@ -34,7 +34,7 @@ from latecomer.log.split import (
     lane_folders,
     write_split,
 )
-from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
+from latecomer.log.summaries import TickSummaries, added, summarised, sums_of, tick_table
 from latecomer.model.simple_predicates import needs_spark
 from latecomer.model.source_order import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
@@ -62,7 +62,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, new_token, remove_all
 from latecomer.store.layout import Reading
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
-from latecomer.store.table import NOTHING_REACHED, Table
+from latecomer.store.table import Table
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 _Result = TypeVar("_Result")
@@ -257,29 +257,27 @@ class EventLog:
         table, files = tables[lane], [*written.files.get(lane, ())]
         if lane is LogLane.EVENTS:
             files += written.files.get(LogLane.BEHIND, ())
-        count = self._commit(batch, table, files, written)
+        count = 0
+        if table.holds(batch):
+            count = table.rows_of(batch)
+        elif lane is LogLane.EVENTS:
+            count = sum(file.rows for file in self._commit_events(batch, files, written))
+        elif files or table.exists:
+            count = sum(file.rows for file in table.commit(batch, files))
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], written: Written) -> int:
-        if not files and not table.exists and table is not self.store.events:
-            return 0
-        if table.holds(batch):
-            return table.rows_of(batch)
-        reached = NOTHING_REACHED
-        if table is self.store.events:
-            reached = {
-                **self.store.reached((self.store.dead_letters, self.store.repairs, self.store.duplicates)),
-                CLOCKS: int(written.clock),
-            }
-            if written.skipped:
-                reached[TOMBSTONES] = self.store.tombstones + written.skipped
-        committed = table.commit(batch, files, reached=reached)
-        if table is self.store.events:
-            self._files = {batch: committed}
-            if any(source.looks_for_unknown for source in self.sources.values()):
-                self.unknown += unknown_seen(self.store, committed)
-        return sum(file.rows for file in committed)
+    def _commit_events(self, batch: int, files: Sequence[Location], written: Written) -> Sequence[DataFile]:
+        """Make the events visible, with how far the other tables are."""
+        others = (self.store.dead_letters, self.store.repairs, self.store.duplicates)
+        reached = {**self.store.reached(others), CLOCKS: int(written.clock)}
+        if written.skipped:
+            reached[TOMBSTONES] = self.store.tombstones + written.skipped
+        committed = self.store.events.commit(batch, files, reached=reached)
+        self._files = {batch: committed}
+        if any(source.looks_for_unknown for source in self.sources.values()):
+            self.unknown += unknown_seen(self.store, committed)
+        return committed
 
     # Read back
 
@@ -367,24 +365,19 @@ class EventLog:
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         events, duplicates, dead = (table.rows_of(batch) for table in tables)
         received = Received(events + duplicates + dead, events, duplicates, dead, clocks)
-        ticks = self.ticks_of(self.batch(batch), batch, sources)
-        return LoggedBatch(
-            received, ticks, self._duplicate_sums(batch, received), self.letter_sums(batch, received)
-        )
-
-    def ticks_of(self, logged: Logged, batch: int, sources: Sequence[str] | None = None) -> TickSummaries:
-        """The summary of each tick and partition of logged events."""
         measures = self.store.measures()
         readings: dict[str | None, tuple[Reading | None, Needs]] = {
             source: (None if source is None else self._plan(source).value.reading, self._needs(source))
             for source in ([None] if sources is None else sources)
         }
-        kernel = partial(_summarised, Shared((readings, self.store.layout.view, measures)))
-        splits = [each for each in logged.splits if each.rows]
+        kernel = partial(_summed_up, Shared((readings, self.store.layout.view, measures)))
+        splits = [each for each in self.batch(batch).splits if each.rows]
         results = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
-        sums = added((each for _, each in results), measures)
-        ticks = {source: joined_ticks(each[source] for each, _ in results) for source in readings}
-        return self._ticks(batch, ticks, sums)
+        found = Written.joined([Written(ticks=dict.fromkeys(readings)), *results], measures)
+        ticks = self._ticks(batch, found.ticks, dict(found.sums))
+        return LoggedBatch(
+            received, ticks, self._duplicate_sums(batch, received), self.letter_sums(batch, received)
+        )
 
     def _needs(self, source: str | None) -> Needs:
         return PLAIN if source is None else self.store.pipeline.watermark.of_source(source).needs
@@ -435,21 +428,22 @@ class EventLog:
         return [file for file in table.files() if batch in batches_of(file)]
 
 
-def _summarised(
+def _summed_up(
     plan: Shared[
         tuple[Mapping[str | None, tuple[Reading | None, Needs]], Mapping[str, str], Mapping[str, str]]
     ],
     split: LogSplit,
-) -> tuple[dict[str | None, pa.Table | None], dict[str, Decimal]]:
+) -> Written:
     """The ticks of some events by source, and the sums of all of them: a task."""
     readings, view, measures = plan.value
-    ticks, sums = {source: list[pa.Table]() for source in readings}, list[dict[str, Decimal]]()
+    parts = []
     for events in split.tables():
-        sums.append(sums_of(events, view, measures))
-        for source, (reading, needs) in readings.items():
-            own = events if len(readings) == 1 else _of_source(events, str(source))
-            ticks[source].append(tick_table(own, reading, needs))
-    return {source: joined_ticks(parts) for source, parts in ticks.items()}, added(sums, measures)
+        own = {
+            source: events if len(readings) == 1 else _of_source(events, str(source)) for source in readings
+        }
+        ticks = {source: tick_table(own[source], *needed) for source, needed in readings.items()}
+        parts.append(Written(ticks=ticks, sums=sums_of(events, view, measures)))
+    return Written.joined(parts, measures)
 
 
 def _of_source(events: pa.Table, source: str) -> pa.Table:

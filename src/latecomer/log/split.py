@@ -80,8 +80,8 @@ class Written:
     """How many records the source leaves out."""
     clock: Clock = NO_CLOCK
     """Where the arrival times of the rows come from."""
-    ticks: Mapping[str, pa.Table | None] = field(default_factory=dict)
-    """By source."""
+    ticks: Mapping[str | None, pa.Table | None] = field(default_factory=dict)
+    """By source; None stands for all, where strategies do not matter."""
     sums: Mapping[str, Decimal] = field(default_factory=dict)
     """The sum of the events in each measure."""
     duplicate_sums: Mapping[str, Decimal] = field(default_factory=dict)

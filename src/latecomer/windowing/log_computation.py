@@ -27,11 +27,10 @@ from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.aggregates.base import as_count
-from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, FATES, Counts, Periods
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.seen import event_tables, failed_letters, stored_columns
 
 _Result = TypeVar("_Result")
 

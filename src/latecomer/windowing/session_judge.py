@@ -24,11 +24,10 @@ from latecomer.model.windows import Session
 from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.private_columns import when_column
-from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Judged, fates
 from latecomer.windowing.private_columns import BATCH, END, KEY, START, TICK
-from latecomer.windowing.seen import as_seen, holds, stored_columns
+from latecomer.windowing.seen import as_seen, entering, holds, stored_columns
 from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}

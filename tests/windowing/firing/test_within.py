@@ -19,9 +19,8 @@ from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.testing.checking import fires_by_itself
-from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.cuts import Turns
-from latecomer.windowing.firing.cuts import cuts as cuts_of
+from latecomer.windowing.firing.clocks import Clocks, Turns
+from latecomer.windowing.firing.clocks import cuts as cuts_of
 from scenarios import arrivals, cut, cuts, watermarks
 from spark_kit import PAYLOAD, Batch, Bench, assert_same, stored_panes
 from window_kit import any_outputs, micros, quiet_batches, sessions, sliding

@@ -23,7 +23,6 @@ from latecomer.spark.base import Parted, Shared
 from latecomer.store.files import Location, new_token, sync, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.buckets import bucket_of
-from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES, Counts
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
@@ -31,7 +30,7 @@ from latecomer.windowing.firing.within_batch import folded
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY
-from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.seen import can_fail, event_tables, failed_letters, stored_columns
 from latecomer.windowing.session_judge import Arrivals, arrivals_of
 from latecomer.windowing.session_judge import event_columns as session_columns
 

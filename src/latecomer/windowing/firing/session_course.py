@@ -17,8 +17,7 @@ from latecomer.config.outputs import Output
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.cuts import by_clock, by_watermark
+from latecomer.windowing.firing.clocks import Clocks, by_clock, by_watermark
 from latecomer.windowing.session_judge import KeySessions, session_of
 
 Point: TypeAlias = tuple[int, int]

@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
+from latecomer.store.data_files import DataFile, column_chunks
 from latecomer.store.files import Location, footer
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates.sums import SumOverflow
-from latecomer.windowing.failing import FailedEvent
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.seen import FailedEvent
 
 if TYPE_CHECKING:
-    from latecomer.store.data_files import DataFile
     from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
@@ -93,8 +93,7 @@ def _value_counts(files: Iterable[Location], columns: Iterable[str]) -> dict[str
     """How many values of some columns are not null, by the footers of Parquet files."""
     counts = dict.fromkeys(columns, 0)
     for metadata in map(footer, files):
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for chunk in map(group.column, range(group.num_columns)):
-                if chunk.path_in_schema in counts:
-                    counts[chunk.path_in_schema] += chunk.statistics.num_values
+        for chunk in column_chunks(metadata):
+            if chunk.path_in_schema in counts:
+                counts[chunk.path_in_schema] += chunk.statistics.num_values
     return counts

@@ -1,7 +1,7 @@
 """Panes that fire within a batch: one for each firing of the trigger, wherever batches are cut.
 
 Events come in the order of their arrival, or already merged where no firing can lie between them (`folded`). They are
-cut into panes (`cuts.py`), each pane is merged, and where panes accumulate each is merged with those before it.
+cut into panes (`clocks.py`), each pane is merged, and where panes accumulate each is merged with those before it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from latecomer.store.private_columns import (
     when_column,
 )
 from latecomer.windowing.fates import CODES
-from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
+from latecomer.windowing.firing.clocks import NEVER, Clocks, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.panes import Firing, next_sequence, numbers, places_of
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
