@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.windowing.aggregates import Columns, State
+from latecomer.windowing.aggregates.base import Columns, State
 from latecomer.windowing.merge import merge_states
 
 

@@ -28,8 +28,8 @@ from latecomer.store.private_columns import (
     new_column,
 )
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.aggregates import Events, states_of
-from latecomer.windowing.aggregates.base import Columns, Groups, State, alike, column_of, only
+from latecomer.windowing.aggregates import states_of
+from latecomer.windowing.aggregates.base import Columns, Events, Groups, State, alike, column_of, only
 from latecomer.windowing.aggregates.exact import SHORT, with_room
 from latecomer.windowing.fates import CODES, ENTERS
 from latecomer.windowing.private_columns import (
@@ -208,17 +208,9 @@ class Merger:
 
     # As panes
 
-    def published(
-        self, merged: pa.Table, firing: Mapping[str, pa.Array], instead: Mapping[str, pa.Array] | None = None
-    ) -> pa.Table:
-        """Merged rows in the shape of panes, with these firing columns. `instead` has columns that replace those of the
-        merged rows."""
-        given = {
-            "window_start": merged.column(START),
-            "window_end": merged.column(END),
-            **firing,
-            **(instead or {}),
-        }
+    def published(self, merged: pa.Table, firing: Mapping[str, pa.Array]) -> pa.Table:
+        """Merged rows in the shape of panes, with these firing columns."""
+        given = {"window_start": merged.column(START), "window_end": merged.column(END), **firing}
         columns = [
             flat(given[each.name] if each.name in given else merged.column(each.name)).cast(each.type)
             for each in self.schema

@@ -89,10 +89,9 @@ def sent(thing: Any) -> Any:
 def folded(layout: PaneLayout, rows: pa.Table, ticks: dict[int, int]) -> Folded:
     merger = sent(Merger(layout, {}))
     (found,) = fold(
-        rows.select(event_columns(layout, merger)),
-        sent(layout),
-        sent(watermarks_of({(0, tick): mark for tick, mark in ticks.items()})),
+        rows.select(event_columns(merger)),
         merger,
+        sent(watermarks_of({(0, tick): mark for tick, mark in ticks.items()})),
     )
     return found
 

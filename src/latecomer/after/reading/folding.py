@@ -22,7 +22,7 @@ from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import arrow_type
 from latecomer.store.private_columns import state_column
 from latecomer.windowing import aggregates
-from latecomer.windowing.aggregates import exact
+from latecomer.windowing.aggregates import base, exact
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import merge_states
 
@@ -72,17 +72,17 @@ def values_of(
     return [value if is_known else None for value, is_known in zip(values, known, strict=True)]
 
 
-def _state(aggregate: Aggregate, kind: str, published: pa.DataType | None) -> aggregates.State:
+def _state(aggregate: Aggregate, kind: str, published: pa.DataType | None) -> base.State:
     scale = published.scale if published is not None and pa.types.is_decimal(published) else types.MOST_DIGITS
     return aggregates.state_of(_NAME, aggregate, kind, f"decimal({types.MOST_DIGITS},{scale})")
 
 
-def _parts(state: aggregates.State) -> dict[str, str]:
+def _parts(state: base.State) -> dict[str, str]:
     """The parts of a state, and their columns."""
     return {column.removeprefix(state_column(_NAME, "")): column for column in state.columns}
 
 
-def _merged(state: aggregates.State, inputs: aggregates.Columns, counts: Sequence[int]) -> aggregates.Columns:
+def _merged(state: base.State, inputs: base.Columns, counts: Sequence[int]) -> base.Columns:
     """The inputs merged, a row for each group; `counts` is how many rows each group has."""
     every = np.arange(len(counts))
     nothing = pa.table({_GROUP: every, **state.nothing(len(counts))})  # a group may have no row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +13,6 @@ from latecomer.errors import StoreError
 from latecomer.model.array_types import Integers, Micros
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import BEGIN_OF_TIME
-
-
-class JudgingWatermarks(Protocol):
-    """The watermarks that judge events."""
-
-    def over(self, events: pa.Table) -> Micros:
-        """The watermark that judged each event."""
-
-    def clock(self, events: pa.Table) -> Micros:
-        """Where the arrival clock stood at each event."""
 
 
 class NothingLate:
@@ -69,6 +59,10 @@ class Watermarks:
         batches, ticks = np.unique(self.batch), np.unique(self.tick)
         codes = np.searchsorted(batches, self.batch) * len(ticks) + np.searchsorted(ticks, self.tick)
         return batches, ticks, codes
+
+
+JudgingWatermarks: TypeAlias = Watermarks | NothingLate
+"""The watermarks that judge events."""
 
 
 def _places(known: Micros, wanted: Micros) -> Micros:

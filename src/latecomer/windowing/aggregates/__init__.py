@@ -36,7 +36,7 @@ from latecomer.store.private_columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.aggregates.base import Columns, Events, Groups, State
+from latecomer.windowing.aggregates.base import State
 from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
 from latecomer.windowing.aggregates.moments import (
     Average,
@@ -66,17 +66,6 @@ from latecomer.windowing.aggregates.sums import (
     with_fate,
 )
 from latecomer.windowing.fates import CODES
-
-__all__ = [
-    "Columns",
-    "Events",
-    "Groups",
-    "State",
-    "assignments_column",
-    "state_of",
-    "states_of",
-    "trigger_columns",
-]
 
 SAFE_DIGITS = 28
 """The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""

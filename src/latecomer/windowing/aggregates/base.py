@@ -70,9 +70,10 @@ class State(ABC):
     def init(self, events: Events) -> Columns:
         """The inputs that events bring."""
 
-    @abstractmethod
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        """The inputs that stored states bring; `fresh` ones still count as added by this batch."""
+        """The inputs that stored states bring: columns of the same names, if it is nothing else. `fresh` ones still
+        count as added by this batch."""
+        return {name: column_of(panes, name, kind) for name, kind in self.kinds.items()}
 
     def nothing(self, rows: int) -> Columns:
         """The inputs of windows without any event."""
@@ -93,11 +94,6 @@ class State(ABC):
 
 class OwnValue(State):
     """A state that is its value: one column, which stored panes have."""
-
-    name: str
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.name: column_of(panes, self.name)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         return {self.name: merged[self.name]}

@@ -30,7 +30,6 @@ from latecomer.windowing.aggregates.base import (
     Gathered,
     Groups,
     State,
-    column_of,
     float_ranks,
     one_zero,
     part,
@@ -204,9 +203,6 @@ class EndEvent(Ordered):
 
     def init(self, events: Events) -> Columns:
         return {self.event: self.of_events(events)}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.event: column_of(panes, self.event, self.struct)}
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
         events = inputs[self.event]

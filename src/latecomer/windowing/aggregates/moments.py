@@ -131,9 +131,6 @@ class FloatAverage(State):
         numbers = events.columns[self.column]
         return {self.sum: as_doubles(numbers), self.count: as_count(valid(numbers))}
 
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.sum: column_of(panes, self.sum), self.count: column_of(panes, self.count)}
-
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         counted = merged[self.count]
         some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
@@ -241,9 +238,6 @@ class FloatMoment(State):
         numbers = as_doubles(events.columns[self.column])
         nothing = only(pa.array(np.zeros(len(numbers))), valid(numbers))
         return {self.count: as_count(valid(numbers)), self.mean: numbers, self.spread: nothing}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {name: column_of(panes, name) for name in self.columns}
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
         counted = np.asarray(pc.fill_null(inputs[self.count], 0)).astype(np.float64)

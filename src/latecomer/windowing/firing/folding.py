@@ -1,7 +1,6 @@
 """Events of the log → partial states by window, key and fate, side output, dead letters.
 
-`fold` is a pure function of tables, and works on one part of the log. `fold_split` calls it in a task, for all outputs
-in one reading. `tasks.py` merges the results of several parts.
+`fold_split` reads one part of the log in a task, for all outputs at once. `tasks.py` merges the results of several.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY
 from latecomer.windowing.seen import can_fail, event_tables, failed_letters, stored_columns
-from latecomer.windowing.session_judge import Arrivals, arrivals_of
-from latecomer.windowing.session_judge import event_columns as session_columns
+from latecomer.windowing.session_judge import ORDER, Arrivals, arrivals_of
 
 SIDE_OUTPUT, FAILED = "side_output", "failed"
 """Two more lanes: events that came too late for their windows, and those that the output cannot compute."""
@@ -79,6 +77,130 @@ class Made:
     counts: Counts = field(default_factory=Counts)
 
 
+# In a task
+
+
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Made]]:
+    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
+    Gives the files of each output and lane."""
+    folds: dict[str, _Folding | _SessionFolding] = {}
+    for name in task.buckets:
+        merger = plan.value.mergers[name]
+        folds[name] = (_SessionFolding if merger.output.window.merges else _Folding)(name, merger, task)
+    columns = list(dict.fromkeys(column for each in folds.values() for column in event_columns(each.merger)))
+    outputs = [each.merger.output for each in folds.values()]
+    for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
+        if events.num_rows:
+            for each in folds.values():
+                with stopping_in_words(each.name, each.merger.layout):
+                    each.take(events)
+    parts: dict[int, dict[str, Any]] = {}
+    for name, each in folds.items():
+        with stopping_in_words(each.name, each.merger.layout):
+            for nth, part in each.by_bucket():
+                parts.setdefault(nth, {})[name] = part
+    return Parted({name: Made(each.files) for name, each in folds.items()}, parts)
+
+
+def event_columns(merger: Merger) -> list[str]:
+    """The columns of the log that folding needs: all of them where events may go to the side output, or fail."""
+    output, log = merger.output, merger.layout.events
+    fails = output.on_error is OnError.DEAD_LETTER and can_fail(output, log.types)
+    if output.sets_aside or fails:
+        return list(log.schema.names)
+    return [*stored_columns(log, [output], merger.columns), *(ORDER.values() if output.window.merges else ())]
+
+
+class _Folding:
+    """Folds the events of a task for an output."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        self.name, self.merger, self.task = name, merger, task
+        self.files: dict[str, list[Location]] = {}
+        self._partials: list[pa.Table] = []
+
+    def take(self, events: pa.Table) -> None:
+        for part in fold(events, self.merger, self.task.timeline):
+            self._partials.append(part.states)
+            self.write(SIDE_OUTPUT, part.late)
+            self.write(FAILED, part.failed)
+        if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
+            self._partials = [self._merged()]
+
+    def write(self, lane: str, rows: pa.Table | None) -> None:
+        """Write rows that entered no window, unless there are none, or they are published already."""
+        folder = self.task.folders[self.name].get(lane)
+        if rows is not None and rows.num_rows and folder is not None:
+            file = folder / f"part-{new_token()}.parquet"
+            self.files.setdefault(lane, []).append(written(rows, file))
+
+    def _merged(self) -> pa.Table:
+        if self.merger.output.fires_within:
+            return pa.concat_tables(self._partials)
+        return self.merger.merge([self.merger.as_inputs(rows) for rows in self._partials])
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        """The partial states of each bucket."""
+        if self._partials:
+            whole = self._merged() if len(self._partials) > 1 else self._partials[0]
+            yield from _divided(whole, self.merger.output.by, self.task.buckets[self.name]).items()
+
+
+class _SessionFolding(_Folding):
+    """The same for sessions: which events are late is known only when all events of a key are together."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        super().__init__(name, merger, task)
+        self._folded: list[FoldedSessions] = []
+
+    def take(self, events: pa.Table) -> None:
+        merger, output, behind = self.merger, self.merger.output, self.task.behind
+        arrivals = arrivals_of(
+            events, merger.layout.events, [(0, output)], self.task.timeline, _wanted(merger)
+        )
+        if arrivals.failed.any():
+            some = events.filter(pa.array(arrivals.failed))
+            self.write(FAILED, failed_letters(some, merger.layout.events, output))
+        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        by, count = self.merger.output.by, self.task.buckets[self.name]
+        names = [KEY + key for key in by]
+        parts: dict[int, list[FoldedSessions]] = {}
+        for each in self._folded:
+            partials, witnesses = (_divided(rows, names, count) for rows in (each.partials, each.witnesses))
+            suspects = _suspects(each.suspects, by, count)
+            for nth in {*partials, *witnesses, *suspects}:
+                found = FoldedSessions(partials.get(nth), suspects.get(nth), witnesses.get(nth))
+                parts.setdefault(nth, []).append(found)
+        yield from parts.items()
+
+
+def _divided(rows: pa.Table | None, keys: Sequence[str], count: int) -> dict[int, pa.Table]:
+    """Rows by the bucket of their key."""
+    if rows is None or count == 1:
+        return {} if rows is None else {0: rows}
+    codes = bucket_of(rows, keys, count)
+    return {nth: rows.filter(pa.array(codes == nth)) for nth in np.unique(codes).tolist()}
+
+
+def _suspects(suspects: Arrivals | None, by: Sequence[str], count: int) -> dict[int, Arrivals]:
+    if suspects is None or count == 1 or not by:
+        return {} if suspects is None else {0: suspects}
+    codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
+    return {nth: suspects.only(codes == nth).apart() for nth in np.unique(codes).tolist()}
+
+
+def written(rows: pa.Table, file: Location) -> Location:
+    """A file with these rows, on the disk."""
+    write_table(rows, file)
+    sync(file)
+    return file
+
+
+# Pure functions of tables
+
+
 @dataclass(frozen=True)
 class Folded:
     """The results of some events for an output."""
@@ -91,30 +213,23 @@ class Folded:
     """The events that the output cannot compute, as its dead letters."""
 
 
-def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
-    """The columns of the log that folding needs: all of them where events may go to the side output, or fail."""
-    output, log = layout.output, layout.events
-    fails = output.on_error is OnError.DEAD_LETTER and can_fail(output, log.types)
-    if output.sets_aside or fails:
-        return list(log.schema.names)
-    return stored_columns(log, [output], merger.columns)
-
-
-def fold(
-    events: pa.Table, layout: PaneLayout, timeline: JudgingWatermarks, merger: Merger
-) -> Iterator[Folded]:
+def fold(events: pa.Table, merger: Merger, timeline: JudgingWatermarks) -> Iterator[Folded]:
     """Judge some events of the log, and fold them: a part at a time where windows overlap so much that there would be
     too many rows."""
-    output, log = layout.output, layout.events
-    wanted = list(dict.fromkeys([*merger.columns, *output.columns_in_numbers]))
+    output, log = merger.output, merger.layout.events
     for few in in_parts(events, output.window):
-        found = judged(few, log, output, timeline, wanted)
+        found = judged(few, log, output, timeline, _wanted(merger))
         failed = found.nth[found.fate == CODES[Fate.FAILED]]
         letters = failed_letters(few.take(pa.array(failed)), log, output) if len(failed) else None
         states = (
             folded(few, found, merger) if output.fires_within else merger.merge([merger.of_events(found)])
         )
-        yield Folded(states, side_output_rows(few, found, layout), letters)
+        yield Folded(states, side_output_rows(few, found, merger.layout), letters)
+
+
+def _wanted(merger: Merger) -> list[str]:
+    """The columns of events that are merged, or go to the side output."""
+    return list(dict.fromkeys([*merger.columns, *merger.output.columns_in_numbers]))
 
 
 def side_output_rows(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
@@ -141,138 +256,3 @@ def side_output_rows(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.
     columns = {**missed, **kept, **derived}
     made = {field.name: columns[field.name].cast(field.type) for field in layout.late_schema}
     return pa.table(made, schema=layout.late_schema)
-
-
-# In a task
-
-
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Made]]:
-    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
-    Gives the files of each output and lane."""
-    folds = {name: _folding(plan.value, name, task) for name in task.buckets}
-    columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
-    outputs = [each.merger.output for each in folds.values()]
-    for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
-        if events.num_rows:
-            for each in folds.values():
-                with stopping_in_words(each.name, each.merger.layout):
-                    each.take(events)
-    parts: dict[int, dict[str, Any]] = {}
-    for name, each in folds.items():
-        with stopping_in_words(each.name, each.merger.layout):
-            for nth, part in each.by_bucket():
-                parts.setdefault(nth, {})[name] = part
-    return Parted({name: Made(each.files) for name, each in folds.items()}, parts)
-
-
-def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
-    merger = plan.mergers[name]
-    kind = _SessionFolding if merger.output.window.merges else _Folding
-    return kind(name, merger, task)
-
-
-class _Folding:
-    """Folds the events of a task for an output."""
-
-    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
-        self.name, self.merger, self.task = name, merger, task
-        self.files: dict[str, list[Location]] = {}
-        self._partials: list[pa.Table] = []
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """The columns of the log that it takes."""
-        return event_columns(self.merger.layout, self.merger)
-
-    def take(self, events: pa.Table) -> None:
-        merger = self.merger
-        for part in fold(events, merger.layout, self.task.timeline, merger):
-            self._partials.append(part.states)
-            self.write(SIDE_OUTPUT, part.late)
-            self.write(FAILED, part.failed)
-        if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
-            self._partials = [self._merged()]
-
-    def write(self, lane: str, rows: pa.Table | None) -> None:
-        """Write rows that entered no window, unless there are none, or they are published already."""
-        folder = self.task.folders[self.name].get(lane)
-        if rows is not None and rows.num_rows and folder is not None:
-            file = folder / f"part-{new_token()}.parquet"
-            self.files.setdefault(lane, []).append(written(rows, file))
-
-    def _merged(self) -> pa.Table:
-        if self.merger.output.fires_within:
-            return pa.concat_tables(self._partials)
-        return self.merger.merge([self.merger.as_inputs(rows) for rows in self._partials])
-
-    def by_bucket(self) -> Iterator[tuple[int, Any]]:
-        """The partial states of each bucket."""
-        if self._partials:
-            whole = self._merged() if len(self._partials) > 1 else self._partials[0]
-            yield from _divided(whole, self.merger.layout.output.by, self.task.buckets[self.name])
-
-
-class _SessionFolding(_Folding):
-    """The same for sessions: which events are late is known only when all events of a key are together."""
-
-    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
-        super().__init__(name, merger, task)
-        self._folded: list[FoldedSessions] = []
-
-    @cached_property
-    def _wanted(self) -> list[str]:
-        return [*self.merger.columns, *self.merger.output.columns_in_numbers]
-
-    @cached_property
-    def columns(self) -> list[str]:
-        periods = [(0, self.merger.output)]
-        log = self.merger.layout.events
-        return [*session_columns(log, periods, self._wanted), *event_columns(self.merger.layout, self.merger)]
-
-    def take(self, events: pa.Table) -> None:
-        merger, output = self.merger, self.merger.output
-        arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
-        if arrivals.failed.any():
-            some = events.filter(pa.array(arrivals.failed))
-            self.write(FAILED, failed_letters(some, merger.layout.events, output))
-        behind = self.task.behind
-        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
-
-    def by_bucket(self) -> Iterator[tuple[int, Any]]:
-        by, count = self.merger.output.by, self.task.buckets[self.name]
-        names = [KEY + key for key in by]
-        parts: dict[int, list[FoldedSessions]] = {}
-        for each in self._folded:
-            partials = dict(_divided(each.partials, names, count)) if each.partials is not None else {}
-            witnesses = dict(_divided(each.witnesses, names, count)) if each.witnesses is not None else {}
-            suspects = dict(_suspects(each.suspects, by, count)) if each.suspects is not None else {}
-            for nth in {*partials, *witnesses, *suspects}:
-                found = FoldedSessions(partials.get(nth), suspects.get(nth), witnesses.get(nth))
-                parts.setdefault(nth, []).append(found)
-        yield from parts.items()
-
-
-def _divided(rows: pa.Table, keys: Sequence[str], count: int) -> Iterator[tuple[int, pa.Table]]:
-    """Rows by the bucket of their key."""
-    if count == 1:
-        yield 0, rows
-        return
-    codes = bucket_of(rows, keys, count)
-    for nth in np.unique(codes).tolist():
-        yield nth, rows.filter(pa.array(codes == nth))
-
-
-def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tuple[int, Arrivals]]:
-    if count == 1 or not by:
-        yield 0, suspects
-        return
-    codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
-    for nth in np.unique(codes).tolist():
-        yield nth, suspects.only(codes == nth).apart()
-
-
-def written(rows: pa.Table, file: Location) -> Location:
-    """A file with these rows, on the disk."""
-    write_table(rows, file)
-    sync(file)
-    return file

@@ -136,10 +136,9 @@ class Firing:
         fired_at: pa.Array | None = None,
         watermark: pa.Array | None = None,
         is_last: Flags | None = None,
-        instead: Mapping[str, pa.Array] | None = None,
     ) -> pa.Table:
         """Merged rows as panes of one timing. If no moment and watermark are given, they fired when their newest events
-        came, at the watermark that these met. `instead` is as for `Merger.published`."""
+        came, at the watermark that these met."""
         count = merged.num_rows
         firing = {
             "sequence": sequence,
@@ -149,7 +148,7 @@ class Firing:
             "fired_at": flat(merged.column(LAST_ARRIVAL)) if fired_at is None else fired_at,
             "watermark": flat(merged.column(LAST_WATERMARK)) if watermark is None else watermark,
         }
-        return self.merger.published(merged, firing, instead)
+        return self.merger.published(merged, firing)
 
     # From the panes that stand
 

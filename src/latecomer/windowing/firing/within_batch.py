@@ -254,8 +254,8 @@ class FiringWithin(Firing):
         came, met = (flat(alone.column(name)) for name in (LAST_ARRIVAL, LAST_WATERMARK))
         is_last = np.asarray(flat(both.column("is_last")))[order]
         added_now = {name: flat(alone.column(name)) for name in self.merger.new_columns}
-        panes = self.as_panes(shown, clocks, Timing.LATE, pa.array(sequence), came, met, is_last, added_now)
-        panes = panes.filter(pa.array(~is_base))
+        panes = self.as_panes(shown, clocks, Timing.LATE, pa.array(sequence), came, met, is_last)
+        panes = with_columns(panes, added_now).filter(pa.array(~is_base))
         return (
             self.with_retracts(panes, previous)
             if self.output.accumulation is Accumulation.RETRACTING
