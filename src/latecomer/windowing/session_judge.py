@@ -172,6 +172,20 @@ def prompt_fates(prompt: Arrivals) -> FateCodes:
     return np.where(prompt.kept, CODES[Fate.ON_TIME], left_out).astype(np.int8)
 
 
+def divided(
+    arrivals: Arrivals, output: Output, last: int | None
+) -> tuple[Arrivals, Arrivals | None, pa.Table | None]:
+    """Events as prompt ones, suspects, and what these are judged by. `last` is the highest watermark that an event of
+    the batch met; None where no event came behind it: then there are no suspects."""
+    if last is None:
+        return arrivals, None, None
+    window, prompt, late = session_of(output), arrivals, None
+    suspects = arrivals.suspects(window)
+    if suspects.any():
+        prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
+    return prompt, late, witnesses_of(prompt, output.by, window, last)
+
+
 def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:
     """What suspects are judged by: the key, the span and the order of each prompt event.
 
@@ -250,14 +264,14 @@ def _in_turn(
         for code, place in zip(known, standing, strict=True)
         for mask in [np.isin(code, keys)]
     ]
-    items = _Items(
+    return _one_by_one(
         np.concatenate([codes[:suspects], codes[first], *(each[0] for each in before)]),
         np.concatenate([start[:suspects], runs.starts, *(each[1] for each in before)]),
         np.concatenate([end[:suspects], runs.ends, *(each[2] for each in before)]),
         np.concatenate([epoch[:suspects], epoch[first], *(np.full(len(each[0]), -1) for each in before)]),
-        suspects,
+        bound,
+        window,
     )
-    return items.judged(bound, window)
 
 
 def _epochs(codes: Integers, came: pa.Table, suspects: int) -> Integers:
@@ -280,40 +294,29 @@ def order_of_arrival(codes: Integers, came: pa.Table) -> Integers:
     return in_order(codes, *places)
 
 
-@dataclass(frozen=True)
-class _Items:
-    """The spans of keys with suspects: the suspects first, then runs of witnesses, then the sessions from before."""
-
-    key: Integers
-    start: Micros
-    end: Micros
-    epoch: Integers
-    suspects: int
-
-    def judged(self, bound: Micros, window: Session) -> tuple[Micros, Micros]:
-        """The session that judges each suspect. Only spans that may meet a suspect are looked at, in order."""
-        group = numbered(self.key, self.start, self.end, window).session
-        among = np.zeros(int(group.max()) + 1, bool)
-        among[group[: self.suspects]] = True
-        rows = np.flatnonzero(among[group])
-        # In order of arrival: witnesses first, then the suspect that came after them.
-        rows = rows[np.lexsort((rows < self.suspects, self.epoch[rows], group[rows]))]
-        start, end = np.zeros(self.suspects, np.int64), np.zeros(self.suspects, np.int64)
-        sessions, current = KeySessions(window), -1
-        for nth, nth_group, low, high in zip(
-            rows.tolist(),
-            group[rows].tolist(),
-            self.start[rows].tolist(),
-            self.end[rows].tolist(),
-            strict=True,
-        ):
-            if nth_group != current:
-                sessions, current = KeySessions(window), nth_group
-            if nth < self.suspects:
-                start[nth], end[nth] = sessions.judge(low, high, int(bound[nth]))
-            else:
-                sessions.join(low, high)
-        return start, end
+def _one_by_one(
+    key: Integers, start: Micros, end: Micros, epoch: Integers, bound: Micros, window: Session
+) -> tuple[Micros, Micros]:
+    """Where the session that judges each suspect begins and ends. The suspects come first among the spans, then runs of
+    witnesses, then the sessions from before. Only spans that may meet a suspect are looked at, in order."""
+    suspects = len(bound)
+    group = numbered(key, start, end, window).session
+    among = np.zeros(int(group.max()) + 1, bool)
+    among[group[:suspects]] = True
+    rows = np.flatnonzero(among[group])
+    # In order of arrival: witnesses first, then the suspect that came after them.
+    rows = rows[np.lexsort((rows < suspects, epoch[rows], group[rows]))]
+    begins, ends = np.zeros(suspects, np.int64), np.zeros(suspects, np.int64)
+    sessions, current = KeySessions(window), -1
+    columns = (each.tolist() for each in (rows, group[rows], start[rows], end[rows]))
+    for nth, nth_group, low, high in zip(*columns, strict=True):
+        if nth_group != current:
+            sessions, current = KeySessions(window), nth_group
+        if nth < suspects:
+            begins[nth], ends[nth] = sessions.judge(low, high, int(bound[nth]))
+        else:
+            sessions.join(low, high)
+    return begins, ends
 
 
 class KeySessions:

@@ -35,11 +35,11 @@ from latecomer.windowing.private_columns import END, FATE, START
 from latecomer.windowing.session_judge import (
     ORDER,
     Arrivals,
+    divided,
     judged_suspects,
     prompt_fates,
     session_of,
     together,
-    witnesses_of,
 )
 from latecomer.windowing.sessions import Places, covering, key_codes, numbered
 
@@ -55,15 +55,9 @@ class FoldedSessions:
 
 
 def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> FoldedSessions:
-    """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where no event
-    came behind it. With `alone`, prompt events are not merged: the order in which they came matters."""
-    output = merger.output
-    window, by = session_of(output), output.by
-    suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
-    prompt, late = arrivals, None
-    if suspects.any():
-        prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
-    witnesses = None if last is None else witnesses_of(prompt, by, window, last)
+    """Fold the events of one split, as `divided` takes them. With `alone`, prompt events are not merged: the order in
+    which they came matters."""
+    prompt, late, witnesses = divided(arrivals, merger.output, last)
     partials = _each_alone if alone else _partials
     return FoldedSessions(partials(prompt, merger) if len(prompt) else None, late, witnesses)
 

@@ -17,7 +17,6 @@ from latecomer.log.logged import Logged
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
 from latecomer.spark.base import Runner
 from latecomer.store.store import Store
 from latecomer.windowing.fates import CODES, Counts, Periods
@@ -30,19 +29,15 @@ from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
     Arrivals,
     arrivals_of,
+    divided,
     event_columns,
     prompt_fates,
     session_of,
-    witnesses_of,
 )
 
 
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
-
-    @property
-    def window(self) -> Session:
-        return session_of(self.output)
 
     def judged(
         self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
@@ -50,17 +45,12 @@ class SessionLogic(OutputLogic):
         """The events of the whole log, a part at a time, with the wanted columns. They are judged only by the log and
         the timeline, each by the policy of its batch."""
         under = list(periods) or [(0, self.output)]
-        folded = []
-        last = batch.section.fires_at
-        logged = batch.logged
-        marks = batch.section.watermarks
+        folded, logged, marks = list[FoldedSessions](), batch.logged, batch.section.watermarks
         for part in () if logged is None else self._arrivals(logged, under, marks, wanted):
-            suspects = part.suspects(self.window)
-            prompt = part.only(~suspects) if suspects.any() else part
-            places = prompt.places(self.output.by, self.window)
+            prompt, late, witnesses = divided(part, self.output, batch.section.fires_at)
+            places = prompt.places(self.output.by, session_of(self.output))
             yield prompt, prompt.judged(places.start, places.end, prompt_fates(prompt))
-            late = part.only(suspects).apart() if suspects.any() else None
-            folded.append(FoldedSessions(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
+            folded.append(FoldedSessions(None, late, witnesses))
         bucket = Bucket(folded)
         judged = bucket.judged(under)
         if bucket.suspects is not None and judged is not None:
