@@ -41,20 +41,17 @@ class Places:
     @classmethod
     def of_inputs(cls, rows: pa.Table, by: Sequence[str]) -> Places:
         """From inputs of a merge."""
-        return cls(
-            [flat(rows.column(KEY + key)) for key in by], *(_micros(rows, name) for name in (START, END))
-        )
+        return cls.of_merged(rows, [KEY + key for key in by])
 
     @classmethod
-    def of_merged(cls, rows: pa.Table, by: Sequence[str]) -> Places:
-        """From merged rows."""
-        return cls([flat(rows.column(key)) for key in by], *(_micros(rows, name) for name in (START, END)))
+    def of_merged(cls, rows: pa.Table, by: Sequence[str], window: Sequence[str] = (START, END)) -> Places:
+        """From merged rows; `window` are the columns where each begins and ends."""
+        return cls([flat(rows.column(key)) for key in by], *(_micros(rows, name) for name in window))
 
     @classmethod
     def of_panes(cls, rows: pa.Table, by: Sequence[str]) -> Places:
         """From stored panes and states."""
-        moments = (_micros(rows, name) for name in ("window_start", "window_end"))
-        return cls([flat(rows.column(key)) for key in by], *moments)
+        return cls.of_merged(rows, by, ("window_start", "window_end"))
 
     def __len__(self) -> int:
         return len(self.start)

@@ -73,7 +73,7 @@ def _each_alone(prompt: Arrivals, merger: Merger) -> pa.Table:
     window = session_of(merger.output)
     places = prompt.places(merger.output.by, window)
     inputs = merger.of_events(prompt.judged(places.start, places.end, prompt_fates(prompt)))
-    return with_order(inputs, prompt)
+    return _with_order(inputs, prompt)
 
 
 def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
@@ -116,6 +116,44 @@ class Bucket:
         witnesses = [each.witnesses for each in self.folded if each.witnesses is not None]
         return judged_suspects(self.suspects, witnesses, standing, periods)
 
+    def rows(self, judged: Judged | None, merger: Merger) -> SessionRows:
+        """What sessions are merged from; `judged` are the suspects."""
+        parts = [each.partials for each in self.folded if each.partials is not None]
+        if judged is not None and self.suspects is not None:
+            inputs = _entered(merger.of_events(judged))
+            parts.append(_with_order(inputs, self.suspects) if merger.output.fires_within else inputs)
+        none = merger.of_states(merger.or_empty(None), Fate.ON_TIME)
+        stored = map(merger.or_empty, (self.states, self.published, self.closed))
+        return SessionRows(merger, pa.concat_tables([none, *parts], promote_options="default"), *stored)
+
+
+@dataclass(frozen=True)
+class SessionRows:
+    """What sessions are merged from."""
+
+    merger: Merger
+    fresh: pa.Table
+    """Events, as inputs of a merge."""
+    states: pa.Table
+    published: pa.Table
+    closed: pa.Table
+
+    @property
+    def tables(self) -> list[pa.Table]:
+        return [self.fresh, self.states, self.published, self.closed]
+
+    @property
+    def keys(self) -> list[Integers]:
+        """A number for the key of each row: the same in all tables."""
+        inputs, *panes = self.tables
+        by = self.merger.output.by
+        return key_codes([Places.of_inputs(inputs, by), *(Places.of_panes(each, by) for each in panes)])
+
+    def only(self, which: Sequence[Flags]) -> SessionRows:
+        """Some rows of each table."""
+        some = (rows.filter(pa.array(each)) for rows, each in zip(self.tables, which, strict=True))
+        return SessionRows(self.merger, *some)
+
 
 @dataclass(frozen=True)
 class Sessions:
@@ -128,23 +166,13 @@ class Sessions:
     """Which session each pane is of."""
 
 
-def all_inputs(parts: Sequence[pa.Table], merger: Merger) -> pa.Table:
-    """Inputs of several parts together; an empty table if there are no parts."""
-    none = merger.of_states(merger.or_empty(None), Fate.ON_TIME)
-    return pa.concat_tables([none, *parts], promote_options="default")
-
-
-def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions:
-    """Merge a bucket; `judged` are its suspects."""
-    output = merger.output
-    by, window = output.by, session_of(output)
-    events = [each.partials for each in bucket.folded if each.partials is not None]
-    events += [] if judged is None else [entered(merger.of_events(judged))]
-    fresh = all_inputs(events, merger)
-    states, published, closed = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
+def merge_sessions(rows: SessionRows) -> Sessions:
+    """Merge the rows of a bucket."""
+    merger, fresh, states = rows.merger, rows.fresh, rows.states
+    by, window = merger.output.by, session_of(merger.output)
     enters = np.asarray(flat(fresh.column(FATE))) == CODES[Fate.ON_TIME]
     parts = [Places.of_inputs(fresh.filter(pa.array(enters)), by)]
-    parts += [Places.of_panes(rows, by) for rows in (states, closed)]
+    parts += [Places.of_panes(each, by) for each in (states, rows.closed)]
     found = numbered(
         np.concatenate(key_codes(parts)),
         np.concatenate([part.start for part in parts]),
@@ -159,12 +187,12 @@ def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Ses
     inputs = [
         _spanning(fresh, enters, *of_fresh),
         _spanning(merger.of_states(states, Fate.ON_TIME), every, *of_states),
-        _of_closed(merger, closed, *of_closed),
+        _of_closed(merger, rows.closed, *of_closed),
     ]
     if _discards(merger):
-        inputs.append(_published_apart(merger, published, states, *of_states))
+        inputs.append(_published_apart(merger, rows.published, states, *of_states))
     merged = merger.merge(inputs)
-    standing = pa.concat_tables([published, closed])
+    standing = pa.concat_tables([rows.published, rows.closed])
     ours = np.flatnonzero(np.asarray(flat(merged.column(FATE))) == CODES[Fate.ON_TIME])
     sessions = Places.of_merged(merged.take(pa.array(ours)), by)
     return Sessions(merged, standing, ours[covering(sessions, Places.of_panes(standing, by))])
@@ -174,13 +202,13 @@ def _discards(merger: Merger) -> bool:
     return merger.output.accumulation is Accumulation.DISCARDING
 
 
-def entered(inputs: pa.Table) -> pa.Table:
+def _entered(inputs: pa.Table) -> pa.Table:
     """Suspects as inputs. Accepted ones get the fate on time, so that they merge with the other events of a session."""
     fate = np.asarray(flat(inputs.column(FATE)))
     return with_columns(inputs, {FATE: np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate)})
 
 
-def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
+def _with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
     """Events as inputs, with the columns of ORDER."""
     came = arrivals.rows(list(ORDER.values()))
     for name, stored in ORDER.items():

@@ -37,13 +37,10 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.panes import constant, numbers, taken_back
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
-    FoldedSessions,
+    SessionRows,
     Sessions,
-    all_inputs,
-    entered,
     merge_sessions,
     parts_apart,
-    with_order,
 )
 from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
 from latecomer.windowing.firing.session_lanes import session_lanes
@@ -60,62 +57,42 @@ from latecomer.windowing.private_columns import (
     PaneLane,
 )
 from latecomer.windowing.session_judge import ORDER, order_of_arrival
-from latecomer.windowing.sessions import Places, covering, firsts, in_order, key_codes
+from latecomer.windowing.sessions import Places, covering, firsts, in_order
 
 _ON_TIME = CODES[Fate.ON_TIME]
 
 
 def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
     """A bucket → panes, states and published panes, by lane; `judged` are its suspects."""
+    rows = bucket.rows(judged, merger)
     if not merger.output.fires_within:
-        return session_lanes(merge_sessions(bucket, judged, merger), clocks, merger)
-    sessions, fired = _fired_within(bucket, judged, merger, clocks)
+        return session_lanes(merge_sessions(rows), clocks, merger)
+    busy = _busy(rows)
+    sessions = merge_sessions(rows.only([~which for which in busy]))
+    within = _Within(_Rows(**vars(rows.only(busy)), clocks=clocks))
+    if within.sessions is not None:
+        sessions = _together(sessions, within.sessions)
     lanes = session_lanes(sessions, clocks, merger)
-    if fired.num_rows:
+    if within.fired.num_rows:
         at_the_end = [lanes[PaneLane.FIRED]] if PaneLane.FIRED in lanes else []
-        lanes[PaneLane.FIRED] = pa.concat_tables([fired, *at_the_end])
+        lanes[PaneLane.FIRED] = pa.concat_tables([within.fired, *at_the_end])
     return lanes
 
 
-def _fired_within(
-    bucket: Bucket, judged: Judged | None, merger: Merger, clocks: Clocks
-) -> tuple[Sessions, pa.Table]:
-    """The sessions of some keys as they stand at the end of a batch, and the panes that they fired before."""
-    parts = [each.partials for each in bucket.folded if each.partials is not None]
-    if judged is not None and bucket.suspects is not None:
-        parts.append(with_order(entered(merger.of_events(judged)), bucket.suspects))
-    stored = map(merger.or_empty, (bucket.states, bucket.published, bucket.closed))
-    tables = [all_inputs(parts, merger), *stored]
-    busy = _busy(tables, merger)
-    fresh, states, published, _ = (
-        rows.filter(pa.array(~which)) for rows, which in zip(tables, busy, strict=True)
-    )
-    calm = merge_sessions(Bucket([FoldedSessions(fresh)], states, published), None, merger)
-    rows = (rows.filter(pa.array(which)) for rows, which in zip(tables, busy, strict=True))
-    within = _Within(_Rows(merger, clocks, *rows))
-    return calm if within.sessions is None else _together(calm, within.sessions), within.fired
-
-
-def _busy(tables: Sequence[pa.Table], merger: Merger) -> list[Flags]:
+def _busy(rows: SessionRows) -> list[Flags]:
     """Which events, states, published panes and panes of closed sessions are of busy keys: all, where open sessions
     fire; else those of keys with late events."""
-    fresh, states, *_ = tables
+    fresh = rows.fresh
     enters = np.asarray(flat(fresh.column(FATE))) == _ON_TIME
-    if per_firing(merger.output.trigger.early):
-        return [enters, *(np.ones(each.num_rows, bool) for each in tables[1:])]
-    of_keys = _keys(tables, merger.output.by)
-    busy = of_keys[1][numbers(states, WAITING_EVENTS) > 0]
+    if per_firing(rows.merger.output.trigger.early):
+        return [enters, *(np.ones(each.num_rows, bool) for each in rows.tables[1:])]
+    of_keys = rows.keys
+    busy = of_keys[1][numbers(rows.states, WAITING_EVENTS) > 0]
     if BATCH in fresh.column_names:
         suspect = enters & (numbers(fresh, START) <= numbers(fresh, LAST_WATERMARK))
         busy = np.union1d(busy, of_keys[0][suspect])
     of_fresh, *others = (np.isin(each, busy) for each in of_keys)
     return [of_fresh & enters, *others]
-
-
-def _keys(tables: Sequence[pa.Table], by: Sequence[str]) -> list[Integers]:
-    """A number for the key of each row of inputs, and of stored panes: the same in all tables."""
-    inputs, *panes = tables
-    return key_codes([Places.of_inputs(inputs, by), *(Places.of_panes(each, by) for each in panes)])
 
 
 def _together(one: Sessions, other: Sessions) -> Sessions:
@@ -128,15 +105,10 @@ def _together(one: Sessions, other: Sessions) -> Sessions:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Rows(SessionRows):
     """The rows of busy keys, and the sessions and events that are made from them."""
 
-    merger: Merger
     clocks: Clocks
-    fresh: pa.Table
-    states: pa.Table
-    published: pa.Table
-    closed: pa.Table
 
     @cached_property
     def standing(self) -> pa.Table:
@@ -177,7 +149,7 @@ class _Rows:
 
     def by_key(self, courses: Courses) -> Iterator[tuple[list[Course], list[Event]]]:
         """For each key its sessions before the batch, and its events in the order in which they came."""
-        of_fresh, of_states, of_closed = _keys((self.fresh, self.states, self.closed), self.merger.output.by)
+        of_fresh, of_states, _, of_closed = self.keys
         sessions: dict[int, list[Course]] = {}
         for code, course in (*self._of_states(courses, of_states), *self._of_closed(courses, of_closed)):
             sessions.setdefault(code, []).append(course)

@@ -63,7 +63,7 @@ class SessionLogic(OutputLogic):
         kinds |= {name: self.merger.schema.field(name).type for name in names}
         parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.merger.columns)
         folded = [fold_events(part, self.merger, None) for part in parts]
-        sessions = merge_sessions(Bucket(folded), None, self.merger)
+        sessions = merge_sessions(Bucket(folded).rows(None, self.merger))
         entered = sessions.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
