@@ -8,7 +8,13 @@ from collections.abc import Mapping
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.amounts import repeated_amounts
-from latecomer.engine.ledger.book import Intake, as_table, entries_of, require_balance, with_duplicates
+from latecomer.engine.ledger.book import (
+    ReceivedAmounts,
+    as_table,
+    entries_of,
+    require_balance,
+    with_duplicates,
+)
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged
@@ -72,19 +78,21 @@ def _past_entries(
         "select distinct batch, unit, received, duplicate, dead_letter from t "
         f"where batch <= {engine.last} and {as_received_sql(store.past_ledger)}"
     )
-    intakes: dict[int, Intake] = {}
+    received: dict[int, ReceivedAmounts] = {}
     for row in past.to_pylist():
         if row["unit"] != ASSIGNMENTS:
-            intake = intakes.setdefault(row["batch"], Intake({}, {}, {}))
+            amounts = received.setdefault(row["batch"], ReceivedAmounts({}, {}, {}))
             for side in ("received", "duplicate", "dead_letter"):
-                getattr(intake, side)[row["unit"]] = row[side]
+                getattr(amounts, side)[row["unit"]] = row[side]
     if repeated is not None:
         duplicates = repeated_amounts(logged, repeated, store.layout.view, store.measures())
-        for number, amounts in duplicates.items():
-            intakes[number] = with_duplicates(intakes[number], amounts)
+        for number, more in duplicates.items():
+            received[number] = with_duplicates(received[number], more)
     fates = output.fates_by_batch(batch)
     return [
         entry
-        for number, intake in sorted(intakes.items())
-        for entry in entries_of(number, output.name, intake, fates.get(number, Counts()), output.windows_each)
+        for number, amounts in sorted(received.items())
+        for entry in entries_of(
+            number, output.name, amounts, fates.get(number, Counts()), output.windows_each
+        )
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from latecomer.engine.ledger.report import Stopwatch
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.model.timeline import Row
@@ -59,17 +60,17 @@ def complete_rebuild(engine: Engine, rebuild: Rebuild, number: int) -> None:
         )
     engine.store.redefining = None
     engine.store.pin()
-    began, reached = time.monotonic(), keeper.reached(number - 1)
+    watch, reached = Stopwatch(), keeper.reached(number - 1)
     assert reached is not None  # noqa: S101
     row = Row(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
     section = keeper.advance(number, row)
     failpoint("watermarks.committed", number)
     engine.last = number
-    accepted = engine.accepted(Batch(number, section), "rebuild", began)
+    accepted = engine.accepted(Batch(number, section), "rebuild", watch)
     published = publish_rebuild(logic, number, rebuild, section)
     accepted.watch.end("firing")
     engine.publish(accepted, [], {logic.name: published})
-    rebuild.tidy(time.monotonic() - began)
+    rebuild.tidy(time.monotonic() - watch.began)
 
 
 def refuse_stale_rebuilds(engine: Engine) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-from latecomer.engine.ledger.book import repaired_intake
+from latecomer.engine.ledger.book import repaired_amounts
+from latecomer.engine.ledger.report import Stopwatch
 from latecomer.engine.pipeline import Engine
 from latecomer.log.repairs import RepairLog
 from latecomer.source.fixes import Fix
@@ -33,7 +33,7 @@ def complete_repair(engine: Engine, repair: Repair, outputs: Sequence[OutputLogi
 
 def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]) -> None:
     """Judge and publish repaired dead letters that are in the log as events, and count them in the ledger."""
-    began, logged = time.monotonic(), engine.log.recount(number)
+    watch, logged = Stopwatch(), engine.log.recount(number)
     moved = {
         unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
     }
@@ -41,5 +41,5 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     failpoint("watermarks.committed", number)
     engine.last = number
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    intake = repaired_intake(logged.received, logged.ticks.measures, logged.duplicates, moved)
-    engine.complete(engine.accepted(batch, "repair", began, logged.received, intake), outputs)
+    amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)
+    engine.complete(engine.accepted(batch, "repair", watch, logged.received, amounts), outputs)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from latecomer.engine.ledger.book import logged_intake
-from latecomer.engine.ledger.report import AcceptedBatch
+from latecomer.engine.ledger.book import logged_amounts
 from latecomer.engine.new_outputs import catch_up
-from latecomer.engine.pipeline import Engine
+from latecomer.engine.pipeline import AcceptedBatch, Engine
 from latecomer.engine.rebuilds import accepted_rebuild, complete_rebuild, refuse_stale_rebuilds
 from latecomer.engine.repairs import complete_repair
 from latecomer.store.outputs import reached_by_output
@@ -52,7 +51,7 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
         return engine.accepted(Batch(number, section), kind)
     logged = engine.log.recount(number)
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    return engine.accepted(batch, "data", received=logged.received, intake=logged_intake(logged))
+    return engine.accepted(batch, "data", received=logged.received, amounts=logged_amounts(logged))
 
 
 def _known_outputs(engine: Engine) -> list[OutputLogic]:

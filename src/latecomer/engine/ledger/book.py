@@ -17,12 +17,11 @@ from latecomer.store.layout import LEDGER
 from latecomer.windowing.fates import Counts
 
 if TYPE_CHECKING:
-    from latecomer.engine.ledger.report import AcceptedBatch
     from latecomer.windowing.firing.output import OutputLogic, Prepared
 
 
 @dataclass(frozen=True)
-class Intake:
+class ReceivedAmounts:
     """What a batch received, in every unit, and how much of it reached no output: duplicates and dead letters."""
 
     received: Mapping[str, Decimal]
@@ -31,53 +30,53 @@ class Intake:
 
 
 @exact_amounts()
-def intake_of(
+def received_amounts(
     received: Received,
     logged: Mapping[str, Decimal],
     duplicates: Mapping[str, Decimal],
     dead_letters: Mapping[str, Decimal],
-) -> Intake:
-    """A batch's intake: rows as counted by the source, measures as summed in the log."""
+) -> ReceivedAmounts:
+    """The amounts of a batch: rows as counted by the source, measures as summed in the log."""
     totals = {
         measure: logged[measure] + duplicates.get(measure, Decimal(0)) + dead_letters.get(measure, Decimal(0))
         for measure in logged
     }
-    return Intake(
+    return ReceivedAmounts(
         {EVENTS: Decimal(received.rows), **totals},
         {EVENTS: Decimal(received.duplicates), **duplicates},
         {EVENTS: Decimal(received.dead_letters), **dead_letters},
     )
 
 
-def logged_intake(logged: LoggedBatch) -> Intake:
-    """The intake of a batch of data."""
-    return intake_of(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
+def logged_amounts(logged: LoggedBatch) -> ReceivedAmounts:
+    """The amounts of a batch of data."""
+    return received_amounts(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
 
 
-def repaired_intake(
+def repaired_amounts(
     received: Received,
     logged: Mapping[str, Decimal],
     duplicates: Mapping[str, Decimal],
     moved: Mapping[str, Decimal],
-) -> Intake:
-    """The intake of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
+) -> ReceivedAmounts:
+    """The amounts of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
     from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
     known = {unit: amount.copy_negate() for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
     none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
-    return intake_of(none, logged, duplicates, measures)
+    return received_amounts(none, logged, duplicates, measures)
 
 
 @exact_amounts()
-def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
-    """The same intake, with more of it counted as duplicates."""
-    known = intake.duplicate
+def with_duplicates(amounts: ReceivedAmounts, more: Mapping[str, Decimal]) -> ReceivedAmounts:
+    """The same amounts, with more of them counted as duplicates."""
+    known = amounts.duplicate
     duplicate = {unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in {**known, **more}}
-    return replace(intake, duplicate=duplicate)
+    return replace(amounts, duplicate=duplicate)
 
 
 def entries_of(
-    batch: int, output: str, intake: Intake, counts: Counts, windows_each: int | None = 1
+    batch: int, output: str, amounts: ReceivedAmounts, counts: Counts, windows_each: int | None = 1
 ) -> list[Entry]:
     """The ledger's lines for one batch and output.
 
@@ -85,10 +84,10 @@ def entries_of(
     as `windows_each`. Where that is None, events differ: then the assignments received are the sum of their fates.
     """
     entries = []
-    for unit, received in intake.received.items():
+    for unit, received in amounts.received.items():
         aside = {
-            Fate.DUPLICATE: intake.duplicate.get(unit, Decimal(0)),
-            Fate.DEAD_LETTER: intake.dead_letter.get(unit, Decimal(0)),
+            Fate.DUPLICATE: amounts.duplicate.get(unit, Decimal(0)),
+            Fate.DEAD_LETTER: amounts.dead_letter.get(unit, Decimal(0)),
         }
         fates = {**counts.fates.get(unit, {}), **aside}
         noted = (counts.partly_late, counts.late_at_source) if unit == EVENTS else (0, 0)
@@ -103,16 +102,13 @@ def entries_of(
 
 
 def balanced_entries(
-    accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
+    batch: int, amounts: ReceivedAmounts, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
-    """The ledger's lines for a batch, checked to balance; a batch that received nothing has none."""
-    if accepted.intake is None or not accepted.report.received.rows:
-        return []
-    number, intake = accepted.batch.number, accepted.intake
+    """The ledger's lines for a batch, checked to balance."""
     entries = [
         entry
         for output, ready in zip(outputs, prepared, strict=True)
-        for entry in entries_of(number, output.name, intake, ready.counts, output.windows_each)
+        for entry in entries_of(batch, output.name, amounts, ready.counts, output.windows_each)
     ]
     require_balance(entries)
     return entries
