@@ -48,23 +48,28 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
     client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
     if options.allow_http:
         client["allow_http"] = True
-    if scheme in S3:
-        scheme, settings = "s3", {"region": options.region, "endpoint": options.endpoint}
-    elif scheme == "gs":
-        settings = {"service_account": options.credentials}
-    else:
-        settings = {"endpoint": options.endpoint}
-    config: dict[str, Any] = {name: value for name, value in settings.items() if value}
-    if scheme == "s3" and options.endpoint:
-        config["virtual_hosted_style_request"] = False
-    has_keys = scheme == "s3" and keys_in_file(options) is not None
+    config: dict[str, Any] = {**_named_settings(scheme, options)}
+    has_keys = scheme in S3 and keys_in_file(options) is not None
+    if scheme in S3 and options.endpoint:
+        config["aws_virtual_hosted_style_request"] = False
     return from_url(  # type: ignore[call-overload, no-any-return]
-        f"{scheme}://{bucket}",
+        f"{'s3' if scheme in S3 else scheme}://{bucket}",
         config=config,
         client_options=client,
         retry_config=RETRIES,
         credential_provider=partial(_fresh_keys, options) if has_keys else None,
     )
+
+
+def _named_settings(scheme: str, options: Storage) -> dict[str, str]:
+    """The settings that say where a bucket is, and who asks: delta-rs and obstore give them the same names."""
+    if scheme in S3:
+        settings = {"aws_region": options.region, "aws_endpoint": options.endpoint}
+    elif scheme == "gs":
+        settings = {"google_service_account": options.credentials}
+    else:
+        settings = {"azure_storage_endpoint": options.endpoint}
+    return {name: value for name, value in settings.items() if value}
 
 
 @dataclass(frozen=True)
@@ -134,22 +139,17 @@ def rust_options(place: Url, options: Storage) -> dict[str, str]:
     }
     if options.allow_http:
         settings["allow_http"] = "true"
-    if place.scheme not in S3:
-        if place.scheme == "gs" and options.credentials:
-            settings["google_service_account"] = options.credentials
-        if place.scheme != "gs" and options.endpoint:
-            settings["azure_storage_endpoint"] = options.endpoint
-        return settings
-    settings["conditional_put"] = "etag"
-    keys = keys_in_file(options)
-    of_s3 = {
-        "region": options.region,
-        "endpoint": options.endpoint,
-        "access_key_id": keys and keys.access_key,
-        "secret_access_key": keys and keys.secret_key,
-        "session_token": keys and keys.token,
-    }
-    return {**settings, **{f"aws_{name}": value for name, value in of_s3.items() if value}}
+    settings |= _named_settings(place.scheme, options)
+    if place.scheme in S3:
+        settings["conditional_put"] = "etag"
+        keys = keys_in_file(options)
+        secret = {
+            "aws_access_key_id": keys and keys.access_key,
+            "aws_secret_access_key": keys and keys.secret_key,
+            "aws_session_token": keys and keys.token,
+        }
+        settings |= {name: value for name, value in secret.items() if value}
+    return settings
 
 
 _BROKEN_OFF = (

@@ -7,9 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from latecomer.engine.ledger.amounts import amounts_by_batch
 from latecomer.engine.ledger.book import (
     ReceivedAmounts,
+    amounts_by_batch,
     entries_of,
     received_amounts,
     require_balance,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer.errors import BUG, LedgerError
-from latecomer.log.events import LoggedBatch, Received
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.repeated import COLUMNS, Repeated
+from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
+from latecomer.store.data_files import batch_of, batches_of
 from latecomer.store.layout import LEDGER
+from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts
 
 if TYPE_CHECKING:
+    from latecomer.log.events import LoggedBatch, Received
     from latecomer.windowing.firing.output import OutputLogic, Prepared
+
+BatchAmounts = dict[int, dict[str, Decimal]]
+"""Batch → unit → amount."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ def repaired_amounts(
     from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
     known = {unit: amount.copy_negate() for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
-    none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
+    none = replace(received, rows=0, dead_letters=int(known.get(EVENTS, 0)))
     return received_amounts(none, logged, duplicates, measures)
 
 
@@ -132,3 +140,46 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         for entry in entries
     )
     return pa.Table.from_pylist(list(rows), LEDGER)
+
+
+# The amounts of tables, to compare the ledger with
+
+
+def table_amounts(
+    table: Table, columns: Mapping[str, str], measures: Mapping[str, str], after: int, last: int
+) -> BatchAmounts:
+    """The amounts of the batches in (after, last] of a table; `columns` has the column of each measure."""
+    wanted = list(dict.fromkeys(["batch", *(columns[name] for name in measures)]))
+    return amounts_by_batch(table_parts(table, wanted, after, last), columns, measures)
+
+
+def table_parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
+    """Some columns of the batches in (after, last], some rows at a time."""
+    files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= last]
+    return LogSplit([*map(table.location, files)], 1, table.schema, after, last).tables(columns)
+
+
+def repeated_amounts(
+    logged: Logged, repeated: Repeated, columns: Mapping[str, str], measures: Mapping[str, str]
+) -> BatchAmounts:
+    """The amounts of the logged events that had come before, by the batch in which they came again."""
+    parts = logged.parts([*COLUMNS, *(columns[name] for name in measures)])
+    return amounts_by_batch((repeated.among(part) for part in parts), columns, measures)
+
+
+@exact_amounts()
+def amounts_by_batch(
+    parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
+) -> BatchAmounts:
+    """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
+    amounts: BatchAmounts = {}
+    for rows in parts:
+        found = amounts_of(rows, columns, measures)
+        numbered = {str(nth): column for nth, column in enumerate(found.values())}  # names may be any
+        by_batch = pa.table({"batch": rows.column("batch"), **numbered}).group_by("batch", use_threads=False)
+        for row in by_batch.aggregate([([], "count_all"), *((nth, "sum") for nth in numbered)]).to_pylist():
+            known = amounts.setdefault(row["batch"], dict.fromkeys((EVENTS, *measures), Decimal(0)))
+            known[EVENTS] += row["count_all"]
+            for nth, name in enumerate(measures):
+                known[name] += row[f"{nth}_sum"] or 0
+    return amounts

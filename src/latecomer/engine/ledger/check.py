@@ -11,7 +11,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.amounts import repeated_amounts, table_amounts, table_parts
+from latecomer.engine.ledger.book import repeated_amounts, table_amounts, table_parts
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
