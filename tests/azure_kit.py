@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from latecomer.errors import MachineError
 from latecomer.objects.locations import Storage, Url, reached_by
-from latecomer.spark.cache import cache_folder
+from latecomer.spark.archive import cache_folder
 from latecomer.testing.servers import free_ports
 from server_guard import shared
 

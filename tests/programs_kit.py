@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from latecomer.spark.cache import cache_folder
+from latecomer.spark.archive import cache_folder
 
 PATIENCE = 300
 CHROMIUM = "https://registry.npmjs.org/@sparticuz/chromium/-/chromium-153.0.0.tgz"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars
@@ -20,7 +22,8 @@ import pytest
 import latecomer
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
-from latecomer import LatecomerError, Pipeline, PipelineError, Reader, Rows
+from latecomer import LatecomerError, Pipeline, PipelineError, Reader, Rows, frames
+from latecomer.config import load
 from latecomer.errors import MachineError
 from latecomer.store.rebuilds import Rebuild, Record
 from observe.advise.advise_kit import written as advised_files
@@ -89,6 +92,24 @@ def test_results_are_those_of_the_reader(lake: Lake) -> None:
     assert found.arrow() == Reader(lake.pipeline).results("minute_totals")
     assert len(found) == found.arrow().num_rows == 2
     assert isinstance(Reader(lake.pipeline).results("minute_totals"), pa.Table)
+
+
+def test_a_pipeline_is_that_of_its_file_and_stays_what_it_is_in_another_process(lake: Lake) -> None:
+    in_file = load.load_pipeline(lake.file)
+    assert dict(lake.pipeline) == dict(in_file)
+    assert lake.pipeline.model_fields_set == in_file.model_fields_set
+    assert pickle.loads(pickle.dumps(lake.pipeline)) == lake.pipeline
+    assert all(isinstance(view, Pipeline) for view in lake.pipeline.views.values())
+
+
+def test_frames_for_a_pipeline_and_for_its_file_go_to_one_receiver(lake: Lake) -> None:
+    spark: Any = SimpleNamespace(sparkContext=object())
+    receiver = frames._receiver(lake.pipeline, None, spark)
+    frames._OPEN[lake.pipeline.store_path] = receiver
+    try:
+        assert frames._receiver(load.load_pipeline(lake.file), lake.file, spark) is receiver
+    finally:
+        frames._OPEN.clear()
 
 
 ANSWERS: dict[str, tuple[Callable[[Pipeline], Any], Callable[[Reader], pa.Table]]] = {

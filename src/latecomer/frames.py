@@ -31,10 +31,9 @@ from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import refused_argument, require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.engine.batch_summary import Progress, progress_of
 from latecomer.engine.following import Following
 from latecomer.engine.intake import Intake
-from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.ledger.report import BatchReport, Progress, progress_of
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.running import RunReport, opened, raise_in_words, report_of
@@ -360,7 +359,7 @@ def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Rec
     with _OPENING:
         current = _OPEN.get(pipeline.store_path)
     if current is not None and (
-        current.pipeline != pipeline or current.spark.sparkContext is not spark.sparkContext
+        dict(current.pipeline) != dict(pipeline) or current.spark.sparkContext is not spark.sparkContext
     ):
         current.close()
     with _OPENING:

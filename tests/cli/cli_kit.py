@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from latecomer import Pipeline, load_pipeline
 from latecomer.cli import main
-from latecomer.config.load import load_pipeline
-from latecomer.config.models import Pipeline
 from latecomer.model.durations import UNITS
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline

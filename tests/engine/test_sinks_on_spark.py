@@ -31,7 +31,7 @@ def test_a_sink_that_was_down_or_added_later_ends_up_the_same(
     text = disturbed.read_text(encoding="utf-8")
     # One sink is not there yet, and another is locked by somebody else; a third is not of latecomer's own.
     monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2)
-    monkeypatch.setattr("latecomer.sink.waiting.LAST_SECONDS", 0.2)
+    monkeypatch.setattr("latecomer.sink.worker.LAST_SECONDS", 0.2)
     (tmp_path / "disturbed" / "board_sinks.py").write_text(documented_sink(), encoding="utf-8")
     board = tmp_path / "board.json"
     text = text.replace("{delta: results}]", f"{{delta: results}}, {{board_sinks:Board: {board}}}]")

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryLis
 
 import latecomer
 from frames.frames_kit import SCHEMA, drop, taps_of, write_pipeline
-from latecomer.engine.batch_summary import Progress
+from latecomer.engine.ledger.report import Progress
 
 
 class Listening(StreamingQueryListener):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_moment
-from latecomer.sink.waiting import SinkClock
+from latecomer.sink.worker import SinkClock
 from latecomer.store.layout import PaneLayout
 from latecomer.store.publications import PublicationClock
 from latecomer.store.store import Store

@@ -215,8 +215,9 @@ def crashing(kind: str, batch: int) -> Iterator[None]:
     shared = {
         "parquet": "change_files",
         "jsonl": "change_files",
-        "sqlite": "database_file",
-        "duckdb": "database_file",
+        "sqlite": "database",
+        "duckdb": "database",
+        "postgres": "database",
     }
     module = shared.get(kind, kind)
     with pytest.MonkeyPatch.context() as patch:

@@ -98,7 +98,7 @@ def test_server_and_process_are_killed_in_turn(
                 server.kill()
                 threading.Timer(1.5, server.start).start()
 
-        monkeypatch.setattr("latecomer.sink.postgres.failpoint", dies)
+        monkeypatch.setattr("latecomer.sink.database.failpoint", dies)
         run(load_pipeline(disturbed), drain=True, spark=spark)
         assert killed
         assert everything(server, "disturbed", disturbed) == everything(server, "undisturbed", undisturbed)

@@ -22,7 +22,7 @@ from latecomer.config.postgres_server import reason_of
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import SinkLogic
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
-from latecomer.sink.waiting import LONGEST_SECONDS
+from latecomer.sink.worker import LONGEST_SECONDS
 from latecomer.store.store import open_store
 from postgres_kit import PASSWORD, Postgres, required_binaries, running
 from sink.feeding_kit import Fed, HandClock, eventually
@@ -51,7 +51,8 @@ def meanwhile(step: str, batch: int, happens: Callable[[], Any]) -> Iterator[Non
             happens()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("latecomer.sink.postgres.failpoint", at)
+        for module in ("database", "postgres"):
+            patch.setattr(f"latecomer.sink.{module}.failpoint", at)
         yield
 
 

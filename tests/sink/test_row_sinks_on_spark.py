@@ -61,7 +61,7 @@ def test_nothing_is_lost_or_doubled(
         other.execute("begin exclusive")
         with monkeypatch.context() as impatient:
             impatient.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2)
-            impatient.setattr("latecomer.sink.waiting.LAST_SECONDS", 0.2)
+            impatient.setattr("latecomer.sink.worker.LAST_SECONDS", 0.2)
             with pytest.raises(SinkError, match=r"sqlite sink .*both\.db.*Nothing is lost"):
                 run(pipeline, drain=True, spark=spark)
         # It held nobody: the run has come to its end, and so have the other sinks.

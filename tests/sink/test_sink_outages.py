@@ -14,8 +14,7 @@ import pytest
 
 from latecomer.errors import SinkError
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
-from latecomer.sink.waiting import LONGEST_SECONDS
-from latecomer.sink.worker import SinkWorker
+from latecomer.sink.worker import LONGEST_SECONDS, SinkWorker
 from latecomer.store.lock import exclusive
 from latecomer.store.store import open_store
 from sink.feeding_kit import Fed, HandClock, eventually

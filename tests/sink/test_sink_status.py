@@ -56,7 +56,7 @@ def test_a_run_goes_on_where_its_notes_cannot_be_put_into_an_object_store(
     def refuse(file: Path, text: str) -> None:
         raise StoreOutage(f"{file} cannot be used: it does not answer")
 
-    monkeypatch.setattr("latecomer.sink.status.replace_text", refuse)
+    monkeypatch.setattr("latecomer.store.notes.replace_text", refuse)
     keeper = SinkKeeper(fed.store, HandClock())
     keeper.start(0)
     keeper.finish()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.objects.credentials import keys_in_file
+from latecomer.objects.access import keys_in_file
 from latecomer.objects.locations import Storage
 from latecomer.objects.small_files import TooLarge, named_file, small_bytes, small_text
 

@@ -16,7 +16,7 @@ from latecomer.cli.options import Format
 from latecomer.cli.render import print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
-from latecomer.engine.batch_summary import by_output, progress_of, rate
+from latecomer.engine.ledger.report import by_output, progress_of, rate
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag

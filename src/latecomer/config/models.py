@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.answering import Answering
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.operation import Alerts, Lease, Retention, Upkeep, written_upkeep
 from latecomer.config.outputs import Output
@@ -156,7 +155,7 @@ def _one_source(
     return None if written is None else loaded_source(validated(written), info.data.get("base", Path()))
 
 
-class Pipeline(Answering, Model):
+class Pipeline(Model):
     """A pipeline. `load_pipeline("pipeline.yaml")` reads one from a file."""
 
     name: str

@@ -13,11 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.book import Intake, as_table, balanced_entries, logged_intake
-from latecomer.engine.ledger.report import AcceptedBatch, BatchReport, Stopwatch
+from latecomer.engine.ledger.book import ReceivedAmounts, as_table, balanced_entries, logged_amounts
+from latecomer.engine.ledger.report import BatchReport, Stopwatch
 from latecomer.log.events import NOTHING_RECEIVED, EventLog, Received
 from latecomer.log.filling import fill
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
@@ -37,6 +38,18 @@ from latecomer.windowing.widening import require_widenable, widen_tables
 
 if TYPE_CHECKING:
     from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
+
+
+@dataclass
+class AcceptedBatch:
+    """A batch that is in the log and on the timeline."""
+
+    batch: Batch
+    report: BatchReport
+    """What is known of it before it is published."""
+    amounts: ReceivedAmounts | None = None
+    """None where it received nothing."""
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 class Engine:
@@ -99,22 +112,26 @@ class Engine:
 
     def take(self, source_batch: int, new: Slice) -> None:
         """Accept a slice, whatever batch of its source it is."""
-        began, number, stopwatch = time.monotonic(), self.last + 1, Stopwatch()
+        number, watch = self.last + 1, Stopwatch()
         logged = self.log.write(number, new, self.keeper.timeline)
         received, ticks = logged.received, logged.ticks
-        stopwatch.end("log")
+        watch.end("log")
         self.await_batch()
-        stopwatch.end("waiting")
+        watch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
         origin = Origin(source_batch, new.source, received.clocks.in_words, new.read_to)
         section = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
         failpoint("watermarks.committed", number)
         self.last = number
-        stopwatch.end("timeline")
+        watch.end("timeline")
         batch = Batch.of_logged(number, section, logged, self.log.batch(number))
-        accepted = self.accepted(batch, "data", began, received, logged_intake(logged))
-        accepted = accepted.of_data(
-            stopwatch, out_of_step, self.keeper.holding(), new.unread, self.log.written(number)
+        accepted = self.accepted(batch, "data", watch, received, logged_amounts(logged))
+        accepted.report = replace(
+            accepted.report,
+            out_of_step=out_of_step,
+            holding=self.keeper.holding(),
+            unread=new.unread,
+            events=self.log.written(number),
         )
         self._under_way = self._completing.submit(self.complete, accepted, self.outputs)
 
@@ -122,9 +139,9 @@ class Engine:
         self,
         batch: Batch,
         kind: str,
-        began: float | None = None,
+        watch: Stopwatch | None = None,
         received: Received = NOTHING_RECEIVED,
-        intake: Intake | None = None,
+        amounts: ReceivedAmounts | None = None,
     ) -> AcceptedBatch:
         """A batch that is on the timeline."""
         timeline = self.keeper.timeline
@@ -132,7 +149,7 @@ class Engine:
         report = BatchReport(
             batch.number, kind, received, 0.0, timeline.watermark, timeline.last_at, partitions=marks
         )
-        return AcceptedBatch(batch, began or time.monotonic(), report, intake)
+        return AcceptedBatch(batch, report, amounts if received.rows else None, watch or Stopwatch())
 
     # Completing: windowing → firing → ledger → sinks
 
@@ -141,7 +158,8 @@ class Engine:
         with ThreadPoolExecutor(2) as pool, self.firing.derived(accepted.batch, outputs) as batch:
             prepared = self.firing.run(batch, outputs)
             accepted.watch.end("windowing")
-            entries = balanced_entries(accepted, outputs, prepared)
+            number, amounts = batch.number, accepted.amounts
+            entries = [] if amounts is None else balanced_entries(number, amounts, outputs, prepared)
             accepted.watch.end("ledger")
             published = pool.map(lambda output, panes: output.commit(batch, panes), outputs, prepared)
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
@@ -157,8 +175,15 @@ class Engine:
         accepted.watch.end("ledger")
         self.sinks.announce(number)
         now = time.monotonic()
-        seconds, self._completed_at = now - max(accepted.began, self._completed_at), now
-        self.last_report = accepted.published(seconds, entries, published_at, panes)
+        seconds, self._completed_at = now - max(accepted.watch.began, self._completed_at), now
+        self.last_report = replace(
+            accepted.report,
+            seconds=seconds,
+            entries=entries,
+            published_at=published_at,
+            stages=accepted.watch.seconds,
+            panes=panes,
+        )
         self.watch(self.last_report)
 
     @property

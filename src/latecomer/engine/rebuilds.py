@@ -1,18 +1,24 @@
-"""A rebuild is published as a batch of its own."""
+"""Rebuilds and repaired dead letters: each is published as a batch of its own, whose number is kept with its plan."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
+from latecomer.engine.ledger.book import repaired_amounts
+from latecomer.engine.ledger.report import Stopwatch
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import StoreError, StoreMismatch
+from latecomer.log.repairs import RepairLog
 from latecomer.model.timeline import Row
+from latecomer.source.fixes import Fix
 from latecomer.store.definitions import definition_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.fences import lease_over
 from latecomer.store.files import names
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.repairs import Repair, moved_letters
 from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.republish import changed_since, publish_rebuild
 
@@ -58,17 +64,17 @@ def complete_rebuild(engine: Engine, rebuild: Rebuild, number: int) -> None:
         )
     engine.store.redefining = None
     engine.store.pin()
-    began, reached = time.monotonic(), keeper.reached(number - 1)
+    watch, reached = Stopwatch(), keeper.reached(number - 1)
     assert reached is not None  # noqa: S101
     row = Row(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
     section = keeper.advance(number, row)
     failpoint("watermarks.committed", number)
     engine.last = number
-    accepted = engine.accepted(Batch(number, section), "rebuild", began)
+    accepted = engine.accepted(Batch(number, section), "rebuild", watch)
     published = publish_rebuild(logic, number, rebuild, section)
     accepted.watch.end("firing")
     engine.publish(accepted, [], {logic.name: published})
-    rebuild.tidy(time.monotonic() - began)
+    rebuild.tidy(time.monotonic() - watch.began)
 
 
 def refuse_stale_rebuilds(engine: Engine) -> None:
@@ -130,3 +136,36 @@ def _is_of_definition(engine: Engine, record: Record) -> bool:
     """Whether a rebuild was computed with the output's present definition."""
     expected = record.definition or engine.store.pinned_definition(record.output)
     return definition_of(logic_of(engine, record.output).output) == expected
+
+
+# Repaired dead letters
+
+
+def accept_repair(engine: Engine, repair: Repair) -> None:
+    """Accept repaired dead letters, as the batch whose number the repair has."""
+    engine.await_batch()
+    failpoint("repair.accepted", repair.batch)
+    complete_repair(engine, repair, engine.outputs)
+
+
+def complete_repair(engine: Engine, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
+    """Complete a repair that has a batch number: from the beginning, or from where it was interrupted."""
+    view = engine.pipeline.views[repair.source]
+    fix = Fix.restored(repair.fix, view, engine.store.columns.read_from(repair.source))
+    RepairLog(engine.log, fix, repair.source).take_in(repair, engine.keeper.timeline)
+    publish_repaired(engine, repair.batch, outputs)
+    repair.tidy()
+
+
+def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]) -> None:
+    """Judge and publish repaired dead letters that are in the log as events, and count them in the ledger."""
+    watch, logged = Stopwatch(), engine.log.recount(number)
+    moved = {
+        unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
+    }
+    section = engine.keeper.repair(number, [summary.tick for summary in logged.ticks.summaries])
+    failpoint("watermarks.committed", number)
+    engine.last = number
+    batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
+    amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)
+    engine.complete(engine.accepted(batch, "repair", watch, logged.received, amounts), outputs)

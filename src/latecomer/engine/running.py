@@ -22,9 +22,8 @@ from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
 from latecomer.config.views import place_in
-from latecomer.engine.batch_summary import Progress, progress_of
 from latecomer.engine.following import follow
-from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.ledger.report import BatchReport, Progress, progress_of
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine

@@ -1,19 +1,39 @@
-"""Before the first batch of a run: the work that an interrupted run left is finished."""
+"""Before the first batch of a run: the work that an interrupted run left is finished, and outputs that were added to
+the store are computed from the log."""
 
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Mapping
 
-from latecomer.engine.ledger.book import logged_intake
-from latecomer.engine.ledger.report import AcceptedBatch
-from latecomer.engine.new_outputs import catch_up
-from latecomer.engine.pipeline import Engine
-from latecomer.engine.rebuilds import accepted_rebuild, complete_rebuild, refuse_stale_rebuilds
-from latecomer.engine.repairs import complete_repair
-from latecomer.store.outputs import reached_by_output
+from latecomer.config.outputs import Output
+from latecomer.engine.ledger.book import (
+    ReceivedAmounts,
+    as_table,
+    entries_of,
+    logged_amounts,
+    repeated_amounts,
+    require_balance,
+    with_duplicates,
+)
+from latecomer.engine.pipeline import AcceptedBatch, Engine
+from latecomer.engine.rebuilds import (
+    accepted_rebuild,
+    complete_rebuild,
+    complete_repair,
+    logic_of,
+    refuse_stale_rebuilds,
+)
+from latecomer.log.logged import Logged, Repeated
+from latecomer.model.ledger import ASSIGNMENTS, Entry
+from latecomer.store.outputs import outputs_to_compute, reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
+from latecomer.store.store import as_received_sql
+from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.sessions import output_logic
 
 LOG = logging.getLogger(__name__)
 
@@ -51,10 +71,81 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
         return engine.accepted(Batch(number, section), kind)
     logged = engine.log.recount(number)
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    return engine.accepted(batch, "data", received=logged.received, intake=logged_intake(logged))
+    return engine.accepted(batch, "data", received=logged.received, amounts=logged_amounts(logged))
 
 
 def _known_outputs(engine: Engine) -> list[OutputLogic]:
     """The outputs that earlier batches had; all of them where there was no batch."""
     reached = reached_by_output(engine.store)
     return [output for output in engine.outputs if not reached or output.name in reached]
+
+
+# New outputs
+
+
+def catch_up(engine: Engine) -> None:
+    """Compute the outputs that were added to an existing store."""
+    for name in outputs_to_compute(engine.store):
+        began, rows = time.monotonic(), sum(file.rows for file in engine.store.events.files())
+        LOG.info("computing the new output %s from the log: %s events", name, f"{rows:,}")
+        compute_from_log(engine, logic_of(engine, name), engine.last)
+        engine.computed[name] = time.monotonic() - began
+
+
+def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
+    """Compute an output that joined after batch `joined`. Events that were delivered twice by then count once."""
+    logged, repeated = engine.log.everything(), engine.log.repeated(joined)
+    seen = logged if repeated is None else logged.without(repeated)
+    span, last = seen.span(), engine.last
+    section = engine.keeper.section(0, last)
+    batch = Batch(last, section, seen if span else None, *(span or (0, 0)), history=True)
+    with engine.firing.derived(batch, [output]) as whole:
+        (prepared,) = engine.firing.run(whole, [output])
+        entries = _past_entries(engine, output, whole, logged, repeated)
+        require_balance(entries)
+        output.commit(whole, prepared)
+    engine.publications.close(last, as_table(entries), engine.reached, output.name)
+
+
+def use_outputs(engine: Engine, outputs: Mapping[str, Output]) -> None:
+    """Continue with these outputs; one that has changed starts from its tables, as after a restart."""
+    before = engine.pipeline.outputs
+    if outputs == before and len(engine.outputs) == len(outputs):
+        return
+    known = {logic.name: logic for logic in engine.outputs}
+    store = engine.store
+    store.pipeline = engine.pipeline.model_copy(update={"outputs": dict(outputs)})
+    store.pin()
+    engine.outputs = [
+        known[name] if before.get(name) == output else output_logic(engine.runner, store, name)
+        for name, output in outputs.items()
+    ]
+
+
+def _past_entries(
+    engine: Engine, output: OutputLogic, batch: Batch, logged: Logged, repeated: Repeated | None
+) -> list[Entry]:
+    """The ledger's lines of a new output for every batch so far."""
+    store = engine.store
+    past = store.past_ledger.query(
+        "select distinct batch, unit, received, duplicate, dead_letter from t "
+        f"where batch <= {engine.last} and {as_received_sql(store.past_ledger)}"
+    )
+    received: dict[int, ReceivedAmounts] = {}
+    for row in past.to_pylist():
+        if row["unit"] != ASSIGNMENTS:
+            amounts = received.setdefault(row["batch"], ReceivedAmounts({}, {}, {}))
+            for side in ("received", "duplicate", "dead_letter"):
+                getattr(amounts, side)[row["unit"]] = row[side]
+    if repeated is not None:
+        duplicates = repeated_amounts(logged, repeated, store.layout.view, store.measures())
+        for number, more in duplicates.items():
+            received[number] = with_duplicates(received[number], more)
+    fates = output.fates_by_batch(batch)
+    return [
+        entry
+        for number, amounts in sorted(received.items())
+        for entry in entries_of(
+            number, output.name, amounts, fates.get(number, Counts()), output.windows_each
+        )
+    ]

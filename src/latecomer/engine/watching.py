@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -19,12 +19,10 @@ from pyspark.sql.streaming.listener import (
 
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
-from latecomer.engine.batch_summary import Progress, by_output, progress_of
-from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.ledger.report import BatchReport, Progress, by_output, progress_of
 from latecomer.model.verdicts import Fate
 from latecomer.model.written_values import json_seconds
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.spark.metrics import SparkMetrics
 
 LOG = logging.getLogger(__name__)
 Watch = Callable[[BatchReport], None]
@@ -82,6 +80,40 @@ def _as_query(
 
 
 # Spark's metrics
+
+
+class SparkMetrics:
+    """Gauges under names such as `latecomer.NAME.lag_seconds`, in the source `AccumulatorSource` of the driver."""
+
+    def __init__(self, spark: SparkSession, prefix: str, names: Iterable[str]) -> None:
+        self.values = dict.fromkeys(names, 0.0)
+        self._gauges = _registered(spark, prefix, tuple(self.values))
+
+    def set(self, values: Mapping[str, float]) -> None:
+        """Set some of the numbers."""
+        for name, value in values.items():
+            if value != self.values[name]:
+                self._gauges[name].setValue(float(value))
+        self.values |= values
+
+
+def _registered(spark: SparkSession, prefix: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """The gauges of a prefix. A Spark context registers a name only once: the gauges of an earlier run are reused."""
+    context, jvm = spark.sparkContext, spark._jvm
+    assert jvm is not None  # noqa: S101
+    known: dict[str, dict[str, Any]] = context.__dict__.setdefault("_latecomer_gauges", {})
+    if prefix not in known:
+        java = context._jsc.sc()
+        gauges = {name: java.doubleAccumulator(f"{prefix}.{name}") for name in names}
+        listed = jvm.java.util.HashMap()
+        for name, gauge in gauges.items():
+            listed.put(f"{prefix}.{name}", gauge)
+        source = getattr(jvm, "org.apache.spark.metrics.source.DoubleAccumulatorSource$")
+        getattr(source, "MODULE$").register(java, jvm.PythonUtils.toScalaMap(listed))
+        known[prefix] = gauges
+    for gauge in known[prefix].values():
+        gauge.setValue(0.0)
+    return known[prefix]
 
 
 def watched(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Watch:

@@ -1,21 +1,28 @@
-"""Opens object stores, and says in words what is wrong with one that does not answer."""
+"""Opens object stores, and says in words what is wrong with one that does not answer.
+
+The driver and each task read credentials in a file themselves: credentials are never sent.
+"""
 
 from __future__ import annotations
 
+import configparser
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from obstore.store import ObjectStore, from_url
 
 from latecomer.errors import StoreError, StoreOutage, first_line
-from latecomer.errors.redacting import without_secrets
-from latecomer.objects.credentials import keys_in_file
+from latecomer.errors.redacting import conceal, without_secrets
 from latecomer.objects.hdfs import DISCONNECTED, HdfsStore
 from latecomer.objects.locations import Storage, Url
+from latecomer.objects.small_files import named_file, small_text
 
 S3 = ("s3", "s3a")
 Store: TypeAlias = ObjectStore | HdfsStore
@@ -41,23 +48,70 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
     client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
     if options.allow_http:
         client["allow_http"] = True
-    if scheme in S3:
-        scheme, settings = "s3", {"region": options.region, "endpoint": options.endpoint}
-    elif scheme == "gs":
-        settings = {"service_account": options.credentials}
-    else:
-        settings = {"endpoint": options.endpoint}
-    config: dict[str, Any] = {name: value for name, value in settings.items() if value}
-    if scheme == "s3" and options.endpoint:
-        config["virtual_hosted_style_request"] = False
-    has_keys = scheme == "s3" and keys_in_file(options) is not None
+    config: dict[str, Any] = {**_named_settings(scheme, options)}
+    has_keys = scheme in S3 and keys_in_file(options) is not None
+    if scheme in S3 and options.endpoint:
+        config["aws_virtual_hosted_style_request"] = False
     return from_url(  # type: ignore[call-overload, no-any-return]
-        f"{scheme}://{bucket}",
+        f"{'s3' if scheme in S3 else scheme}://{bucket}",
         config=config,
         client_options=client,
         retry_config=RETRIES,
         credential_provider=partial(_fresh_keys, options) if has_keys else None,
     )
+
+
+def _named_settings(scheme: str, options: Storage) -> dict[str, str]:
+    """The settings that say where a bucket is, and who asks: delta-rs and obstore give them the same names."""
+    if scheme in S3:
+        settings = {"aws_region": options.region, "aws_endpoint": options.endpoint}
+    elif scheme == "gs":
+        settings = {"google_service_account": options.credentials}
+    else:
+        settings = {"azure_storage_endpoint": options.endpoint}
+    return {name: value for name, value in settings.items() if value}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Credentials of S3. They are not printed."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def keys_in_file(options: Storage) -> Keys | None:
+    """The keys in the file and profile that the options name, else in the user's own file. None where the environment
+    has keys, or the user has no such file: then the platform's own chain is used."""
+    is_named = options.credentials or options.profile
+    if not is_named and "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    written = options.credentials or os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    profile = options.profile or os.environ.get("AWS_PROFILE", "default")
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(small_text(named_file(written, Path())))
+        section = parser[profile]
+        return Keys(
+            access_key=section["aws_access_key_id"],
+            secret_key=conceal(section["aws_secret_access_key"]),
+            token=section.get("aws_session_token"),
+        )
+    except (OSError, configparser.Error, KeyError) as error:
+        if not is_named:
+            return None
+        raise NoCredentials(written, profile, error) from None
+
+
+class NoCredentials(OSError):
+    """A file of credentials cannot be used."""
+
+    def __init__(self, file: str, profile: str, error: Exception) -> None:
+        what = "cannot be read"
+        if isinstance(error, KeyError):
+            what = f"has no profile {profile} with aws_access_key_id and aws_secret_access_key"
+        super().__init__(f"{file} {what}; mend the file, or name another in storage.credentials")
 
 
 def _fresh_keys(options: Storage) -> Mapping[str, Any]:
@@ -85,22 +139,17 @@ def rust_options(place: Url, options: Storage) -> dict[str, str]:
     }
     if options.allow_http:
         settings["allow_http"] = "true"
-    if place.scheme not in S3:
-        if place.scheme == "gs" and options.credentials:
-            settings["google_service_account"] = options.credentials
-        if place.scheme != "gs" and options.endpoint:
-            settings["azure_storage_endpoint"] = options.endpoint
-        return settings
-    settings["conditional_put"] = "etag"
-    keys = keys_in_file(options)
-    of_s3 = {
-        "region": options.region,
-        "endpoint": options.endpoint,
-        "access_key_id": keys and keys.access_key,
-        "secret_access_key": keys and keys.secret_key,
-        "session_token": keys and keys.token,
-    }
-    return {**settings, **{f"aws_{name}": value for name, value in of_s3.items() if value}}
+    settings |= _named_settings(place.scheme, options)
+    if place.scheme in S3:
+        settings["conditional_put"] = "etag"
+        keys = keys_in_file(options)
+        secret = {
+            "aws_access_key_id": keys and keys.access_key,
+            "aws_secret_access_key": keys and keys.secret_key,
+            "aws_session_token": keys and keys.token,
+        }
+        settings |= {name: value for name, value in secret.items() if value}
+    return settings
 
 
 _BROKEN_OFF = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.models import Pipeline
 from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors import SinkError
-from latecomer.sink.base import PROGRESS, BuiltInLogic
+from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.both_shapes import (
     VIEW,
     BothShapes,
@@ -26,7 +26,8 @@ from latecomer.sink.both_shapes import (
     update_from,
     would_lose,
 )
-from latecomer.sink.database_file import LEFT_OUT
+from latecomer.sink.database import LEFT_OUT, DatabaseLogic
+from latecomer.sink.database_file import one_row
 from latecomer.sink.delta import LEFT_OUT as PROPERTY
 from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.postgres import PostgresLogic, copy_rows
@@ -63,10 +64,13 @@ class MigratedTable(BuiltInLogic):
     def bring(self, stored: Stored) -> TableSteps:
         """Take the steps."""
 
-    def _needed_steps(self, existing: Collection[str], wanted: Mapping[str, str] | None = None) -> TableSteps:
-        """The steps for a table with these columns; `wanted` has the types that its view names."""
-        kinds = wanted or dict.fromkeys(self.whole_shape.schema.names, "")
-        return table_steps(existing, kinds, self.left_out, self.shapes, self.contracted)
+    def _needed_steps(self, existing: Collection[str]) -> TableSteps:
+        """The steps for a table with these columns."""
+        return table_steps(existing, self._view_types(), self.left_out, self.shapes, self.contracted)
+
+    def _view_types(self) -> dict[str, str]:
+        """The columns of both shapes, with the types that the view names."""
+        return dict.fromkeys(self.whole_shape.schema.names, "")
 
     def _no_table(self, what: str) -> SinkError:
         return self._refusal(f"there is no {what} yet", "run the pipeline first")
@@ -79,14 +83,33 @@ class MigratedTable(BuiltInLogic):
             )
 
 
-class MigratedInSql(MigratedTable):
+class MigratedInSql(MigratedTable, DatabaseLogic):
     """A table that is changed by statements, all of them in one transaction."""
 
-    def _carry_out(
-        self, steps: TableSteps, table: str, run: Callable[[str], Any], stage: Callable[[list[str]], str]
-    ) -> None:
-        """Take the steps, but for the view and the columns to drop. `stage` makes a table of columns from the store."""
-        place, brings = self.whole_shape.place, list(steps.brings)
+    def bring(self, stored: Stored) -> TableSteps:
+        view = f"{self._name}{VIEW}"
+        self._require_possible(view)
+        with self._transaction() as database:
+            steps = self._planned(database, locked=True)
+            self._carry_out(database, steps, stored)
+            if not self._make_view(database, view, f"SELECT {steps.view} FROM {self._table}"):
+                raise self._refusal(f"{self._shown}{VIEW} is no view", "rename it")
+            for name in steps.drops:  # only now: the old view used them
+                self._run(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(name)}")
+            self._keep_left_out(database, steps)
+            return steps
+
+    def _planned(self, database: Any, locked: bool = False) -> TableSteps:
+        existing = self._existing_columns(database) if self._has_progress(database) else {}
+        if not existing or self._own_row(database) is None:
+            raise self._no_table(self._shown)
+        self._progress(database, locked)
+        return self._needed_steps(existing)
+
+    def _carry_out(self, database: Any, steps: TableSteps, stored: Stored) -> None:
+        """Take the steps, but for the view and the columns to drop."""
+        table, place, brings = self._table, self.whole_shape.place, list(steps.brings)
+        run, stage = partial(self._run, database), partial(self._stage, database, stored)
         for name in brings:
             run(f"ALTER TABLE {table} ADD COLUMN {self._defined(name)}")
         if brings:
@@ -101,9 +124,29 @@ class MigratedInSql(MigratedTable):
             lost = f"SELECT count(*) FROM {table} WHERE {would_lose(name, self.shapes.old[name])}"
             self._require_nothing_lost(name, run(lost).fetchone()[0])
 
+    def _keep_left_out(self, database: Any, steps: TableSteps) -> None:
+        if set(steps.left_out) == set(self.left_out):
+            return
+        if LEFT_OUT not in (self._own_row(database) or ()):
+            self._run(database, f"ALTER TABLE {self._progress_table} ADD COLUMN {LEFT_OUT} text")
+        update = f"UPDATE {self._progress_named} SET {LEFT_OUT} = {self.mark} WHERE sink_table = {self.mark}"
+        self._run(database, update, json.dumps(steps.left_out), self._name)
+
+    @abstractmethod
+    def _require_possible(self, view: str) -> None:
+        """Refuse what can be seen without a transaction."""
+
+    @abstractmethod
+    def _make_view(self, database: Any, name: str, statement: str) -> bool:
+        """Make the view, or make it anew. False where something else has its name."""
+
     @abstractmethod
     def _defined(self, name: str) -> str:
         """A column to add, with its type."""
+
+    @abstractmethod
+    def _stage(self, database: Any, stored: Stored, names: list[str]) -> str:
+        """A temporary table with columns from the store."""
 
 
 class PostgresMigrated(MigratedInSql, PostgresLogic):
@@ -113,29 +156,14 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
         with self._transaction() as database:
             return self._planned(database)
 
-    def bring(self, stored: Stored) -> TableSteps:
-        name = f"{self._name}{VIEW}"
-        self._require_short(name, f"of the view: {name}", "give the table a shorter name")
-        with self._transaction() as database:
-            steps = self._planned(database, locked=True)
-            run, stage = partial(run_sql, database), partial(self._stage, database, stored)
-            self._carry_out(steps, self._table, run, stage)
-            view = f"SELECT {steps.view} FROM {self._table}"
-            if not make_view(database, self._schema, name, view):
-                raise self._refusal(f"{self._schema}.{name} is no view", "rename it")
-            for column in steps.drops:  # only now: the old view used them
-                run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(column)}")
-            self._keep_left_out(database, steps)
-            return steps
+    def _require_possible(self, view: str) -> None:
+        self._require_short(view, f"of the view: {view}", "give the table a shorter name")
 
-    def _planned(self, database: Connection, locked: bool = False) -> TableSteps:
-        table = self._table_oid(database, self._name) if self._table_oid(database, PROGRESS) else None
-        if table is None or not self._is_ours(database):
-            raise self._no_table(f"{self._schema}.{self._name}")
-        self._progress(database, locked)
-        existing = self.columns_of(database, table)
-        wanted = {field.name: declared(field.type) for field in self.whole_shape.schema}
-        return self._needed_steps(existing, wanted)
+    def _make_view(self, database: Connection, name: str, statement: str) -> bool:
+        return make_view(database, self._schema, name, statement)
+
+    def _view_types(self) -> dict[str, str]:
+        return {field.name: declared(field.type) for field in self.whole_shape.schema}
 
     def _defined(self, name: str) -> str:
         return f"IF NOT EXISTS {double_quoted(name)} {declared(self.whole_shape.schema.field(name).type)}"
@@ -149,46 +177,24 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
         run_sql(database, f"ANALYZE pg_temp.{_STAGING}")
         return f"pg_temp.{_STAGING}"
 
-    def _keep_left_out(self, database: Connection, steps: TableSteps) -> None:
-        if set(steps.left_out) == set(self.left_out):
-            return
-        run_sql(database, f"ALTER TABLE {self._progress_table} ADD COLUMN IF NOT EXISTS {LEFT_OUT} text")
-        update = f"UPDATE {self._progress_named} SET {LEFT_OUT} = %s WHERE sink_table = %s"
-        run_sql(database, update, json.dumps(steps.left_out), self._name)
-
 
 class SqliteMigrated(MigratedInSql, SqliteLogic):
     def look(self) -> TableSteps:
-        self._require_existing()
+        self._require_possible("")
         with self._connection("ro") as database:
             return self._planned(database)
 
-    def bring(self, stored: Stored) -> TableSteps:
-        self._require_existing()
-        table, view = self._named, f"{self._table}{VIEW}"
-        with self._transaction("rw") as database:
-            steps = self._planned(database)
-            existing = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (view,)).fetchone()
-            if existing is not None and existing[0] != "view":
-                raise self._refusal(f"{view} is no view", "rename it")
-            database.execute(f"DROP VIEW IF EXISTS {double_quoted(view)}")
-            self._carry_out(steps, table, database.execute, partial(self._stage, database, stored))
-            for name in steps.drops:
-                database.execute(f"ALTER TABLE {table} DROP COLUMN {double_quoted(name)}")
-            database.execute(f"CREATE VIEW {double_quoted(view)} AS SELECT {steps.view} FROM {table}")
-            self._keep_left_out(database, steps)
-        return steps
-
-    def _require_existing(self) -> None:
+    def _require_possible(self, view: str) -> None:
         if not exists(self.path):
-            raise self._no_table(self._table)
+            raise self._no_table(self._shown)
 
-    def _planned(self, database: sqlite3.Connection) -> TableSteps:
-        existing = list(self._existing_columns(database))
-        if not existing or not self._is_ours(database):
-            raise self._no_table(self._table)
-        self._progress(database)
-        return self._needed_steps(existing)
+    def _make_view(self, database: sqlite3.Connection, name: str, statement: str) -> bool:
+        kind = one_row(database, "SELECT type FROM sqlite_master WHERE name = ?", name)
+        if kind is not None and kind[0] != "view":
+            return False
+        database.execute(f"DROP VIEW IF EXISTS {double_quoted(name)}")
+        database.execute(f"CREATE VIEW {double_quoted(name)} AS {statement}")
+        return True
 
     def _defined(self, name: str) -> str:
         kind = declared_in_sqlite(self.whole_shape.schema.field(name).type)
@@ -205,14 +211,6 @@ class SqliteMigrated(MigratedInSql, SqliteLogic):
         places = listed(self.whole_shape.place)
         database.execute(f"CREATE INDEX temp.{_STAGING}_places ON {_STAGING} ({places})")
         return f"temp.{_STAGING}"
-
-    def _keep_left_out(self, database: sqlite3.Connection, steps: TableSteps) -> None:
-        if set(steps.left_out) == set(self.left_out):
-            return
-        if LEFT_OUT not in [row[1] for row in database.execute(f"PRAGMA table_info({PROGRESS})")]:
-            database.execute(f"ALTER TABLE {PROGRESS} ADD COLUMN {LEFT_OUT} TEXT")
-        kept = json.dumps(steps.left_out)
-        database.execute(f"UPDATE {PROGRESS} SET {LEFT_OUT} = ? WHERE sink_table = ?", (kept, self._table))
 
 
 class DeltaMigrated(MigratedTable, DeltaLogic):

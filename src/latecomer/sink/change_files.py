@@ -22,8 +22,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.model.written_values import json_rows
-from latecomer.sink.base import BRING_BACK, FileSinkLogic, differing
-from latecomer.sink.new_columns import steps_to
+from latecomer.sink.base import BRING_BACK, FileSinkLogic, differing, steps_to
 from latecomer.store import files
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, sync_folder

@@ -23,8 +23,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.types import field_name
-from latecomer.sink.base import BRING_BACK, FileSinkLogic, bounds, take_rows
-from latecomer.sink.new_columns import Steps
+from latecomer.sink.base import BRING_BACK, FileSinkLogic, Steps, bounds, take_rows
 from latecomer.sink.settling import Change, settle
 from latecomer.store.commits import commit_file, set_torn_commit_aside, sync_added, sync_commits
 from latecomer.store.delta_tables import open_delta

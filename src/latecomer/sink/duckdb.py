@@ -17,9 +17,8 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DuckdbSink
 from latecomer.errors import SinkError, first_line
 from latecomer.sink import database_file
-from latecomer.sink.base import take_rows
+from latecomer.sink.base import Steps, take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
-from latecomer.sink.new_columns import Steps
 from latecomer.sink.settling import settle
 from latecomer.sink.turns import turn_at
 from latecomer.store.files import sync_folder
@@ -40,8 +39,8 @@ class DuckdbLogic(DatabaseFileLogic):
     key = "TEXT COLLATE NOCASE"
 
     def _existing_columns(self, database: DuckDBPyConnection) -> dict[str, str]:
-        exists = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", self._table)
-        return {} if exists is None else _types(database, self._named)
+        exists = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", self._name)
+        return {} if exists is None else _types(database, self._table)
 
     def _wanted_columns(self, database: DuckDBPyConnection) -> dict[str, str]:
         with _given(database, self.shape.standing.empty_table()):
@@ -49,35 +48,35 @@ class DuckdbLogic(DatabaseFileLogic):
 
     def _create(self, database: DuckDBPyConnection) -> None:
         with _given(database, self.shape.standing.empty_table()):
-            database.execute(f"CREATE TABLE {self._named} AS SELECT * FROM {_GIVEN}")
+            database.execute(f"CREATE TABLE {self._table} AS SELECT * FROM {_GIVEN}")
 
     def _take_steps(self, database: DuckDBPyConnection, existing: Mapping[str, str], steps: Steps) -> None:
         with _given(database, self.shape.standing.empty_table()):
             kinds = {row[0]: row[1] for row in database.execute(f"DESCRIBE {_GIVEN}").fetchall()}
         for name in steps.widened:
             database.execute(
-                f"ALTER TABLE {self._named} ALTER COLUMN {double_quoted(name)} TYPE {kinds[name]}"
+                f"ALTER TABLE {self._table} ALTER COLUMN {double_quoted(name)} TYPE {kinds[name]}"
             )
         for name in steps.added:
-            database.execute(f"ALTER TABLE {self._named} ADD COLUMN {double_quoted(name)} {kinds[name]}")
+            database.execute(f"ALTER TABLE {self._table} ADD COLUMN {double_quoted(name)} {kinds[name]}")
 
-    def _append(self, database: DuckDBPyConnection, rows: pa.Table) -> None:
+    def _append(self, database: DuckDBPyConnection, rows: pa.Table, batch: int) -> None:
         names = listed(self.shape.standing.names)
         with _given(database, rows):
-            database.execute(f"INSERT INTO {self._named} ({names}) SELECT {names} FROM {_GIVEN}")
+            database.execute(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {_GIVEN}")
 
-    def _upsert(self, database: DuckDBPyConnection, panes: pa.Table) -> None:
+    def _upsert(self, database: DuckDBPyConnection, panes: pa.Table, batch: int) -> None:
         place = self.shape.place
         same = " AND ".join(
             f"stored.{name} IS NOT DISTINCT FROM {_GIVEN}.{name}" for name in map(double_quoted, place)
         )
-        select = f"SELECT {listed((*place, 'sequence'))} FROM {self._named} AS stored"
+        select = f"SELECT {listed((*place, 'sequence'))} FROM {self._table} AS stored"
         with _given(database, panes.select(place)):
             existing = database.sql(f"{select} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
         changes = settle(panes, existing, place)
         with _given(database, take_rows(panes, [each.row for each in changes if each.stored is not None])):
-            database.execute(f"DELETE FROM {self._named} AS stored USING {_GIVEN} WHERE {same}")
-        self._append(database, take_rows(panes, [each.row for each in changes if each.puts]))
+            database.execute(f"DELETE FROM {self._table} AS stored USING {_GIVEN} WHERE {same}")
+        self._append(database, take_rows(panes, [each.row for each in changes if each.puts]), batch)
 
     @contextmanager
     def _connection(self, mode: str, batch: int | None = None) -> Iterator[DuckDBPyConnection]:

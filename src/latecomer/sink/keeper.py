@@ -14,8 +14,7 @@ from latecomer.errors import LatecomerError, SinkOutage
 from latecomer.sink import make_sink, target_of
 from latecomer.sink.published import FedSink, feed_of
 from latecomer.sink.status import SCHEMA, reached_by, status_row, write_notes
-from latecomer.sink.waiting import SinkClock
-from latecomer.sink.worker import SinkWorker
+from latecomer.sink.worker import SinkClock, SinkWorker
 from latecomer.store.failpoints import failpoint
 from latecomer.store.fences import confirm_held
 from latecomer.store.store import Store

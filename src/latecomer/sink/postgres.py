@@ -1,17 +1,15 @@
-"""A table in a Postgres database: the panes that stand, upserted by window and key; or rows, appended.
+"""A table in a Postgres database. The rows of a batch are copied into a temporary table, and upserted from there.
 
-A batch and its progress are one transaction. The rows are copied into a temporary table, and upserted from there.
 docs/adr/0031 has the reasons.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,8 +19,8 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
-from latecomer.sink.base import PROGRESS, BuiltInLogic
-from latecomer.sink.new_columns import Steps
+from latecomer.sink.base import Steps
+from latecomer.sink.database import PROGRESS, DatabaseLogic
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
 from latecomer.store.failpoints import failpoint
@@ -42,13 +40,16 @@ _MAKING = 0x6C617465
 """The advisory lock under which tables are made: two that are made at once would conflict in Postgres' catalogue."""
 
 
-class PostgresLogic(BuiltInLogic):
+class PostgresLogic(DatabaseLogic):
     kind = PostgresSink.kind
+    mark = "%s"
+    lock = " FOR UPDATE"
 
     def __init__(self, sink: PostgresSink, base: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(sink.place, pipeline, shape)
         self._target, self._base = sink.target, base
         self._schema, self._name = sink.schema_name, sink.table or shape.name
+        self._shown = f"{self._schema}.{self._name}"
         self._table, self._progress_table = (self._quoted(name) for name in (self._name, PROGRESS))
         self._progress_named = self._progress_table.replace("%", "%%")  # for statements with values
         self._serves = sink.serving and not shape.appends
@@ -68,15 +69,11 @@ class PostgresLogic(BuiltInLogic):
             self._prepare(database)
         self._was_open = True
 
-    def last_batch(self) -> int:
-        with self._transaction() as database:
-            return self._progress(database)
-
     def peek(self) -> int:
         with self._errors_in_words(), closing(server.connect(self._target, self._base)) as database:
             database.read_only = True
             with server.transaction(database):
-                return self._progress(database) if self._table_oid(database, PROGRESS) else -1
+                return self._progress(database) if self._has_progress(database) else -1
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -85,17 +82,7 @@ class PostgresLogic(BuiltInLogic):
                 connection.close()
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
-        rows = panes if self.shape.appends else self._staged(panes)
-        write = self._append if self.shape.appends else self._upsert
-        with self._transaction(batch) as database:
-            if self._progress(database, locked=True) >= batch:
-                return
-            failpoint("sink.postgres.begun", batch)
-            write(database, rows, batch)
-            update = f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s"
-            run_sql(database, update, batch, self._name)
-            failpoint("sink.postgres.written", batch)
-        failpoint("sink.postgres.committed", batch)
+        super()._apply(batch, panes if self.shape.appends else self._staged(panes))
 
     def _append(self, database: Connection, rows: pa.Table, batch: int) -> None:
         copy_rows(database, self._table, rows.select(self.shape.schema.names))
@@ -160,22 +147,6 @@ class PostgresLogic(BuiltInLogic):
             "WHERE excluded.sequence > stored.sequence"
         )
 
-    def _progress(self, database: Connection, locked: bool = False) -> int:
-        # The table of an earlier version has no column left_out, and need not get one.
-        select = (
-            "SELECT p.batch, p.pipeline, p.output, to_jsonb(p) ->> 'left_out' "
-            f"FROM {self._progress_named} AS p WHERE sink_table = %s"
-        )
-        row = one_row(database, select + (" FOR UPDATE" if locked else ""), self._name)
-        if row is None and locked:
-            fix = "the table is checked again, and filled from the store"
-            raise self._outage("its progress is gone", fix)
-        if row is None:
-            return -1
-        self._require_owner(row[1], row[2])
-        self._leave_out(json.loads(row[3] or "[]"))
-        return int(row[0])
-
     # Opening
 
     def _require_names(self) -> None:
@@ -199,28 +170,35 @@ class PostgresLogic(BuiltInLogic):
                 "use one with the encoding UTF8",
             )
 
-    def _prepare(self, database: Connection) -> None:
-        """Make what is missing, and check what exists. Nothing is made where all exists: so a user who may not make
-        tables can write to them."""
+    def _run(self, database: Connection, sql: str, *values: Any) -> Any:
+        return run_sql(database, sql, *values)
+
+    def _has_progress(self, database: Connection) -> bool:
+        return self._table_oid(database, PROGRESS) is not None
+
+    def _make_progress(self, database: Connection) -> None:
+        """Nothing is made where all exists: so a user who may not make tables can write to them."""
         run_sql(database, "SELECT pg_advisory_xact_lock(%s)", _MAKING)
         if one_row(database, "SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema) is None:
             run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
-        if self._table_oid(database, PROGRESS) is None:
-            # A row for each table, not for each output: an output may feed two tables, and a table has one owner.
+        if not self._has_progress(database):
             columns = "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL"
             run_sql(database, f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, {columns})")
+
+    def _existing_columns(self, database: Connection) -> dict[str, str]:
         table = self._table_oid(database, self._name)
-        if table is None:
-            self._go_by()
-            run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
-            # A table that was dropped is made anew and filled from the start: its old progress goes, too.
-            run_sql(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
-            table = self._table_oid(database, self._name)
-        else:
-            self._require_columns(database, table)
-        if not self.shape.appends and one_row(database, _UNIQUE, table, ["window_start", _PLACE]) is None:
+        return {} if table is None else dict(run_sql(database, _COLUMNS, table).fetchall())
+
+    def _wanted_columns(self, database: Connection) -> dict[str, str]:
+        return self._columns
+
+    def _create(self, database: Connection) -> None:
+        run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
+
+    def _index(self, database: Connection) -> None:
+        unique = (self._table_oid(database, self._name), ["window_start", _PLACE])
+        if not self.shape.appends and one_row(database, _UNIQUE, *unique) is None:
             run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {_PLACE})")
-        self._claim(database)
 
     def _table_oid(self, database: Connection, name: str) -> int | None:
         """Postgres' own number of a table; None where there is none."""
@@ -229,26 +207,19 @@ class PostgresLogic(BuiltInLogic):
             raise self._refusal(f"{self._schema}.{name} is no table", "give the sink another table")
         return None if row is None else int(row[0])
 
-    def _require_columns(self, database: Connection, table: int) -> None:
-        """Check the columns. A table of ours gets new columns and wider types; any other difference is refused."""
-        existing = self.columns_of(database, table)
-        self._go_by(existing)
-        self._progress(database)  # refuses another owner, and sets what is left out
-        wanted = self._columns
-        found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
-        what = f"the table {self._schema}.{self._name}"
-        fix = "drop or rename it, or give the sink another table"
-        steps = self._steps_to(found, wanted, self._is_ours(database), what, fix)
-        not_null = run_sql(database, _NOT_NULL, table).fetchall()
-        if required := [name for (name,) in not_null if name not in wanted]:
+    def _follow(self, database: Connection, found: Mapping[str, str]) -> None:
+        """The order of columns does not matter."""
+        in_order = sorted(found, key=[*self._columns, *found].index)
+        super()._follow(database, {name: found[name] for name in in_order})
+
+    def _take_steps(self, database: Connection, existing: Mapping[str, str], steps: Steps) -> None:
+        """Change the table in the transaction that has read its columns."""
+        not_null = run_sql(database, _NOT_NULL, self._table_oid(database, self._name)).fetchall()
+        if required := [name for (name,) in not_null if name not in self._columns]:
             raise self._refusal(
-                f"{what} has a column {required[0]} of somebody else's that may not be null",
+                f"the table {self._shown} has a column {required[0]} of somebody else's that may not be null",
                 "drop NOT NULL of it",
             )
-        self._follow(database, steps)
-
-    def _follow(self, database: Connection, steps: Steps) -> None:
-        """Give the table its new columns and wider types, in the transaction that has read its columns."""
         changes = [f"ADD COLUMN {double_quoted(name)} {kind}" for name, kind in steps.added.items()]
         changes += [f"ALTER COLUMN {double_quoted(name)} TYPE {kind}" for name, kind in steps.widened.items()]
         if not changes:
@@ -260,39 +231,15 @@ class PostgresLogic(BuiltInLogic):
                 run_sql(database, statement)
         except server.driver().errors.InsufficientPrivilege:
             raise self._refusal(
-                f"the table {self._schema}.{self._name} has to follow its columns ({steps}), and the user of the "
-                "target may not change it",
+                f"the table {self._shown} has to follow its columns ({steps}), and the user of the target may not "
+                "change it",
                 f"have its owner run: {statement}",
             ) from None
         except server.driver().errors.FeatureNotSupported as error:
             raise self._refusal(
-                f"the type of {columns} cannot be widened in the table {self._schema}.{self._name} "
-                f"({first_line(error)})",
+                f"the type of {columns} cannot be widened in the table {self._shown} ({first_line(error)})",
                 f"drop the view that uses it, run {statement}, and make the view again",
             ) from None
-
-    def columns_of(self, database: Connection, table: int) -> dict[str, str]:
-        """The columns of a table, in order, and their types."""
-        return dict(run_sql(database, _COLUMNS, table).fetchall())
-
-    def _claim(self, database: Connection) -> None:
-        if not self._is_ours(database):
-            columns = "(sink_table, pipeline, output, batch)"
-            insert = f"INSERT INTO {self._progress_named} {columns} VALUES (%s, %s, %s, -1)"
-            run_sql(database, insert, self._name, self.pipeline, self.shape.owner)
-
-    def _is_ours(self, database: Connection) -> bool:
-        """Whether the table was claimed for this sink; one that belongs to another is refused."""
-        select = f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
-        owner = one_row(database, select, self._name)
-        if owner is not None:
-            self._require_owner(*owner)
-        return owner is not None
-
-    def _require_owner(self, pipeline: str, owner: str) -> None:
-        if (pipeline, owner) != (self.pipeline, self.shape.owner):
-            what = f"table {self._schema}.{self._name}"
-            raise self._refusal(self._belongs_to(what, pipeline, owner), "give the sink another table")
 
     def _quoted(self, name: str) -> str:
         return f"{double_quoted(self._schema)}.{double_quoted(name)}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from latecomer.config.contract import RowShape
 from latecomer.config.sinks import PostgresSink, corrections_owner
-from latecomer.sink.new_columns import Steps
+from latecomer.sink.base import Steps
 from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows
 from latecomer.sink.postgres_views import make_view, one_row, run_sql
 from latecomer.store.failpoints import failpoint

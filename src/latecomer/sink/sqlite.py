@@ -15,8 +15,8 @@ from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op
 from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink import database_file
+from latecomer.sink.base import Steps
 from latecomer.sink.database_file import DatabaseFileLogic
-from latecomer.sink.new_columns import Steps
 from latecomer.store.private_columns import free_name
 from latecomer.store.sql import double_quoted, listed
 
@@ -34,30 +34,30 @@ class SqliteLogic(DatabaseFileLogic):
         return {field.name: declared(field.type) for field in self.shape.standing}
 
     def _existing_columns(self, database: sqlite3.Connection) -> dict[str, str]:
-        return {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({self._named})")}
+        return {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({self._table})")}
 
     def _wanted_columns(self, database: sqlite3.Connection) -> dict[str, str]:
         return self._columns
 
     def _create(self, database: sqlite3.Connection) -> None:
-        database.execute(f"CREATE TABLE {self._named} ({_definition(self._columns)})")
+        database.execute(f"CREATE TABLE {self._table} ({_definition(self._columns)})")
 
     def _index(self, database: sqlite3.Connection) -> None:
         if not self.shape.appends:
-            index = double_quoted(_INDEX + self._table)
+            index = double_quoted(_INDEX + self._name)
             database.execute(
-                f"CREATE INDEX IF NOT EXISTS {index} ON {self._named} ({listed(self.shape.place)})"
+                f"CREATE INDEX IF NOT EXISTS {index} ON {self._table} ({listed(self.shape.place)})"
             )
 
-    def _append(self, database: sqlite3.Connection, rows: pa.Table) -> None:
+    def _append(self, database: sqlite3.Connection, rows: pa.Table, batch: int) -> None:
         columns = list(self._columns)
         marks = ", ".join("?" * len(columns))
         values = zip(*(storable(rows[name]) for name in columns), strict=True)
-        database.executemany(f"INSERT INTO {self._named} ({listed(columns)}) VALUES ({marks})", values)
+        database.executemany(f"INSERT INTO {self._table} ({listed(columns)}) VALUES ({marks})", values)
 
-    def _upsert(self, database: sqlite3.Connection, panes: pa.Table) -> None:
+    def _upsert(self, database: sqlite3.Connection, panes: pa.Table, batch: int) -> None:
         written = {name: storable(panes[name]) for name in panes.column_names}
-        table = self._named
+        table = self._table
         same = " AND ".join(f"{double_quoted(name)} IS ?" for name in self.shape.place)
         marks = ", ".join("?" * len(self._columns))
         retract = f"DELETE FROM {table} WHERE {same} AND sequence = ?"
@@ -79,19 +79,19 @@ class SqliteLogic(DatabaseFileLogic):
         if steps.widened:
             self._retype(database, {**existing, **steps.widened})
         for name, kind in steps.added.items():
-            database.execute(f"ALTER TABLE {self._named} ADD COLUMN {_definition({name: kind})}")
+            database.execute(f"ALTER TABLE {self._table} ADD COLUMN {_definition({name: kind})}")
 
     def _retype(self, database: sqlite3.Connection, columns: Mapping[str, str]) -> None:
         """Write the table anew: SQLite cannot change the type of a column."""
-        table, names = self._named, listed(columns)
+        table, names = self._table, listed(columns)
         taken = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
-        fresh = double_quoted(free_name(f"{self._table}_wider", taken))
+        fresh = double_quoted(free_name(f"{self._name}_wider", taken))
         indexes_and_triggers = [
             sql
             for (sql,) in database.execute(
                 "SELECT sql FROM sqlite_master WHERE tbl_name = ? COLLATE NOCASE AND type IN ('index', 'trigger') "
                 "AND sql IS NOT NULL",
-                (self._table,),
+                (self._name,),
             )
         ]
         database.execute("PRAGMA legacy_alter_table = ON")  # views of the table stay as they are

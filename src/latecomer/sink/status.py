@@ -6,10 +6,9 @@ The note of a run that has ended says what was wrong then.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +19,9 @@ from latecomer.errors import SinkError, SinkOutage, StoreError
 from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import FedSink
 from latecomer.sink.worker import SinkWorker
-from latecomer.store.files import Location, read_text, replace_text
+from latecomer.store.files import Location
 from latecomer.store.lock import running_on
+from latecomer.store.notes import read_note, write_note
 
 NOTES = "sinks.json"
 SCHEMA = pa.schema(
@@ -49,47 +49,33 @@ class Note:
     sink: str
     target: str
     reached: int
-    since: str | None = None
+    since: datetime | None = None
     """When it went down, if it is."""
     reason: str | None = None
-    stream: str = Stream.PANES
+    stream: Stream = Stream.PANES
 
 
 def write_notes(root: Location, workers: Sequence[SinkWorker]) -> None:
     """Note how far the sinks are. This is only for people: where it cannot be written, the run goes on."""
-    notes = [asdict(_note(worker)) for worker in workers]
     with suppress(OSError, StoreError):
-        replace_text(root / NOTES, json.dumps(notes, indent=1) + "\n")
+        write_note(root / NOTES, [_note(worker) for worker in workers], list[Note])
 
 
 def _note(worker: SinkWorker) -> Note:
-    outage = worker.outage
-    since = None if outage is None else outage.since.isoformat()
+    listed, outage = worker.feed.listed, worker.outage
     reason = None if outage is None else outage.reason
     if worker.failure is not None:
         reason = _reason(worker.failure)
-    output, stream = worker.feed.listed.output, worker.feed.listed.stream
-    return Note(output, worker.sink.kind, worker.target, worker.reached, since, reason, stream)
-
-
-def read_notes(root: Location) -> dict[tuple[str | None, str, str, str], Note]:
-    """The notes of the last run, by output, stream, kind and target; none where they cannot be read."""
-    try:
-        listed: Any = json.loads(read_text(root / NOTES))
-        notes = [Note(**each) for each in listed]
-        for note in notes:
-            if type(note.reached) is not int:
-                return {}
-            if note.since is not None:
-                datetime.fromisoformat(note.since)
-        return {(note.output, note.stream, note.sink, note.target): note for note in notes}
-    except (OSError, ValueError, TypeError, RecursionError):
-        return {}
+    since = None if outage is None else outage.since
+    return Note(listed.output, worker.sink.kind, worker.target, worker.reached, since, reason, listed.stream)
 
 
 def _note_of(root: Location, fed: FedSink) -> Note | None:
+    """The last run's note about a sink; None where there is none that can be read."""
     listed = fed.feed.listed
-    return read_notes(root).get((listed.output, listed.stream, fed.sink.kind, fed.target))
+    place = (listed.output, listed.stream, fed.sink.kind, fed.target)
+    notes = read_note(root / NOTES, list[Note]) or []
+    return next((each for each in notes if (each.output, each.stream, each.sink, each.target) == place), None)
 
 
 def reached_by(root: Location, fed: FedSink) -> tuple[int | None, str | None]:
@@ -125,7 +111,7 @@ def status_row(root: Location, fed: FedSink, complete: int) -> dict[str, Any]:
         "last_batch": last,
         "complete": complete,
         "behind": behind,
-        "since": None if since is None else datetime.fromisoformat(since),
+        "since": since,
         "reason": reason,
         "on_outage": str(fed.sink.on_outage),
     }

@@ -8,21 +8,70 @@ open the sink, ask, apply. So nothing is lost and nothing is applied twice, what
 from __future__ import annotations
 
 import logging
+import random
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from latecomer.config.sinks import OnOutage, owner_in_words
 from latecomer.errors import SinkError, SinkOutage
-from latecomer.sink import waiting
 from latecomer.sink.base import last_sentence
 from latecomer.sink.published import FedSink
-from latecomer.sink.waiting import Outage, SinkClock, seconds_before
 
 LOG = logging.getLogger(__name__)
 CLOSING_SECONDS = 60.0
 """How long a run that ends waits for the batch that is being applied."""
+FIRST_SECONDS = 0.5
+"""The longest wait before the first further attempt."""
+LONGEST_SECONDS = 60.0
+"""The longest wait before any further attempt."""
+LAST_SECONDS = 30.0
+"""The wait at the end of a run: for so long, a run that is otherwise done waits for a sink that is down."""
+
+
+class SinkClock:
+    """The time and the waits of a sink's thread; tests use a clock of their own."""
+
+    def now(self) -> float:
+        """Seconds, from any beginning."""
+        return time.monotonic()
+
+    def moment(self) -> datetime:
+        """The time of day, for people."""
+        return datetime.now(UTC)
+
+    def wait(self, changed: threading.Condition, seconds: float | None) -> None:
+        """Wait for a change, for so many seconds at most. It may return early: the caller checks again."""
+        changed.wait(seconds)
+
+
+def seconds_before(attempt: int, share: Callable[[], float] = random.random) -> float:
+    """How long to wait before the nth further attempt: doubled each time, and between half and all of that by
+    chance, so that sinks that went down together do not retry together.
+
+    >>> [seconds_before(attempt, lambda: 1.0) for attempt in (1, 2, 3, 8, 10_000)]
+    [0.5, 1.0, 2.0, 60.0, 60.0]
+    >>> seconds_before(2, lambda: 0.0)
+    0.5
+    """
+    longest = min(FIRST_SECONDS * 2.0 ** min(attempt - 1, 30), LONGEST_SECONDS)
+    return longest * (0.5 + share() / 2)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A sink that is down."""
+
+    since: datetime
+    """When it was first noticed."""
+    at_batch: int
+    """The last complete batch at that time."""
+    attempts: int
+    retry_at: float
+    reason: str
 
 
 class SinkWorker:
@@ -137,7 +186,7 @@ class SinkWorker:
             return 0.0 if self.behind else None
         retry_at = self.outage.retry_at
         if self._ending_since is not None:
-            retry_at = min(retry_at, self._ending_since + waiting.LAST_SECONDS)
+            retry_at = min(retry_at, self._ending_since + LAST_SECONDS)
         return retry_at - self.clock.now()
 
     def _bring_up_to(self, complete: int) -> None:
@@ -191,7 +240,7 @@ class SinkWorker:
         """Note the outage, so that the sink is tried again. Raise it where `on_outage` is stop, and LAST_SECONDS after
         the run is done."""
         now, before = self.clock.now(), self.outage
-        gives_up = self._ending_since is not None and now - self._ending_since >= waiting.LAST_SECONDS
+        gives_up = self._ending_since is not None and now - self._ending_since >= LAST_SECONDS
         if self.sink.on_outage is OnOutage.STOP or gives_up:
             raise error
         earlier = before or Outage(self.clock.moment(), self.complete, 0, now, error.reason)

@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pyspark
 
-from latecomer.spark.cache import cache_folder
-
 MAGIC = (0xF00BABA8).to_bytes(4, "little"), (0xF00BABA8).to_bytes(4, "big")
 """The first bytes of a complete archive: Java writes them last."""
 TRIES = 3
@@ -28,6 +26,12 @@ SETTLED = 20.0
 """An archive counts as complete when nothing was written to it for so many seconds."""
 MOST_ARCHIVES = 3
 """How many archives of about 150 MiB each are kept: one for each pair of versions used last."""
+
+
+def cache_folder(kind: str) -> Path:
+    """The folder of one kind of files in the user's cache (`XDG_CACHE_HOME`): files that latecomer can download or make
+    again. It may not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "latecomer", kind)
 
 
 def archive_options(java: str, jars: Path) -> list[str]:

@@ -21,6 +21,7 @@ _NEEDED = (
     "pyarrow.json",
     "pyarrow.parquet",
     "pyspark.worker",
+    "latecomer.notebook",
     "latecomer.spark.tasks",
     "latecomer.source.file_source",
     "latecomer.log.split",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from latecomer.errors import LatecomerError
 from latecomer.spark.base import Work
-from latecomer.store.files import Location, read_text, replace_text
+from latecomer.store.files import Location
+from latecomer.store.notes import read_note, write_note
 from latecomer.store.pins import is_store
 
 WORK = "work.json"
@@ -31,15 +29,7 @@ class NotedWork:
 
 def noted_work(store: Location) -> NotedWork:
     """The note in the store; an empty one where it cannot be read."""
-    with suppress(OSError, LatecomerError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
-        note = json.loads(read_text(store / WORK))
-        return NotedWork(int(note["runs"]), _work(note["work"]), _work(note["last"]))
-    return NotedWork()
-
-
-def _work(written: Mapping[str, Any]) -> Work:
-    seconds = float(written["seconds"])
-    return Work(int(written["jobs"]), int(written["tasks"]), seconds, int(written["rows"]))
+    return read_note(store / WORK, NotedWork) or NotedWork()
 
 
 class WorkNotes:
@@ -61,5 +51,4 @@ class WorkNotes:
         work, runs = replace(self._work), self._before.runs + 1
         with suppress(OSError, LatecomerError):
             if is_store(self._store):
-                noted = NotedWork(runs, self._before.work + work, work)
-                replace_text(self._store / WORK, json.dumps(asdict(noted)))
+                write_note(self._store / WORK, NotedWork(runs, self._before.work + work, work))

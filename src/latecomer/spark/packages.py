@@ -25,7 +25,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from latecomer.errors import MachineError, first_line
-from latecomer.spark.cache import cache_folder
+from latecomer.spark.archive import cache_folder
 from latecomer.spark.java import required_java, spark_jars
 
 LOG = logging.getLogger(__name__)

@@ -227,15 +227,11 @@ def _is_reason(line: str) -> bool:
     return not line.startswith(_NOISE) and bool(line.strip())
 
 
-def own_session(spark: SparkSession, **settings: str) -> SparkSession:
-    """A session of latecomer's own on the same Spark: the caller's settings stay as they are.
-
-    Underscores in the names of `settings` stand for dots.
-    """
+def own_session(spark: SparkSession) -> SparkSession:
+    """A session of latecomer's own on the same Spark: the caller's settings stay as they are."""
     remember_classes(spark)
     session = spark.newSession()
     chosen = {**SETTINGS, "spark.sql.shuffle.partitions": spark.conf.get("spark.sql.shuffle.partitions")}
-    chosen |= {name.replace("_", "."): value for name, value in settings.items()}
     for name, value in chosen.items():
         if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
             session.conf.set(name, value)

@@ -7,8 +7,14 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from latecomer.engine.ledger.amounts import amounts_by_batch
-from latecomer.engine.ledger.book import Intake, entries_of, intake_of, require_balance, with_duplicates
+from latecomer.engine.ledger.book import (
+    ReceivedAmounts,
+    amounts_by_batch,
+    entries_of,
+    received_amounts,
+    require_balance,
+    with_duplicates,
+)
 from latecomer.log.events import Received
 from latecomer.log.summaries import added
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -30,7 +36,7 @@ ONE, TWO, THREE = map(
 def test_the_largest_amounts_balance(
     logged: Decimal, duplicates: dict[str, Decimal], dead_letters: dict[str, Decimal]
 ) -> None:
-    intake = intake_of(Received(3, 3, 0, 0), {"paise": logged}, duplicates, dead_letters)
+    intake = received_amounts(Received(3, 3, 0, 0), {"paise": logged}, duplicates, dead_letters)
     assert intake.received["paise"] == THREE
     events = {Fate.ON_TIME: Decimal(2), Fate.DROPPED: Decimal(1)}
     paise = {THREE: {Fate.ON_TIME: TWO, Fate.DROPPED: ONE}}.get(logged, {Fate.ON_TIME: logged})
@@ -64,5 +70,5 @@ def test_amounts_are_added_up_batch_by_batch() -> None:
 
 
 def test_more_duplicates_are_added_exactly() -> None:
-    intake = Intake({"paise": THREE}, {"paise": ONE}, {})
+    intake = ReceivedAmounts({"paise": THREE}, {"paise": ONE}, {})
     assert with_duplicates(intake, {"paise": TWO}).duplicate == {"paise": THREE}

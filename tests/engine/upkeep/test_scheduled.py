@@ -17,12 +17,12 @@ from latecomer.config.outputs import Output
 from latecomer.engine.intake import Intake
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.upkeep import scheduled
-from latecomer.engine.upkeep.compacting import compact
-from latecomer.engine.upkeep.noted import read_upkeep_note
+from latecomer.engine.upkeep.compacting import UPKEEP, UpkeepNote, compact
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
 from latecomer.errors import PipelineError
 from latecomer.model.strategies import Bounded
 from latecomer.store.lock import BRIEFLY, COMPACT, exclusive
+from latecomer.store.notes import read_note
 from latecomer.store.store import open_store
 from scenarios import cut
 from spark_kit import Bench, comparable, require_equal, stored_panes
@@ -70,7 +70,7 @@ def test_what_somebody_did_by_hand_counts(days: Days) -> None:
     clock.now += 2 * HOUR
     assert upkeep_of(days, clock).is_due()
     compact(days.pipeline)
-    noted = read_upkeep_note(days.store.root)
+    noted = read_note(days.store.root / UPKEEP, UpkeepNote)
     assert noted is not None
     assert noted.done
     clock.now = noted.at + 0.5 * HOUR
@@ -84,7 +84,7 @@ def test_off_is_off(days: Days) -> None:
     assert not off.is_due()
     off.rest()
     assert files(days) == 12
-    assert read_upkeep_note(days.store.root) is None
+    assert read_note(days.store.root / UPKEEP, UpkeepNote) is None
 
 
 @pytest.mark.parametrize("written", ["off", "{every: off}", "{every: 'off', keep: 2d}"])

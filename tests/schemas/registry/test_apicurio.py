@@ -27,7 +27,7 @@ from latecomer.schemas import Level, Policy
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.records import Definition, Reference
 from latecomer.schemas.registry.refusals import NO_SCHEMA
-from latecomer.spark.cache import cache_folder
+from latecomer.spark.archive import cache_folder
 from latecomer.testing.servers import free_ports
 from schemas.registry.registry_kit import fresh, record
 from source import avro_source_kit as kit

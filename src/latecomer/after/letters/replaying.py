@@ -24,8 +24,7 @@ from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.rebuilds import require_whole_log
-from latecomer.engine.repairs import accept_repair
+from latecomer.engine.rebuilds import accept_repair, require_whole_log
 from latecomer.engine.starting import start_engine
 from latecomer.errors import PipelineError, StoreInUse
 from latecomer.log.events import EventLog

@@ -37,11 +37,10 @@ from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.places import url_problem
-from latecomer.engine.new_outputs import compute_from_log, use_outputs
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
-from latecomer.engine.rebuilds import complete_rebuild, logic_of
-from latecomer.engine.repairs import publish_repaired
+from latecomer.engine.rebuilds import complete_rebuild, logic_of, publish_repaired
+from latecomer.engine.starting import compute_from_log, use_outputs
 from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.log.repeated import came_again
 from latecomer.model.durations import to_micros

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer.errors import BUG, LedgerError
-from latecomer.log.events import LoggedBatch, Received
+from latecomer.log.logged import COLUMNS, Logged, LogSplit, Repeated
+from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
+from latecomer.store.data_files import batch_of, batches_of
 from latecomer.store.layout import LEDGER
+from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts
 
 if TYPE_CHECKING:
-    from latecomer.engine.ledger.report import AcceptedBatch
+    from latecomer.log.events import LoggedBatch, Received
     from latecomer.windowing.firing.output import OutputLogic, Prepared
+
+BatchAmounts = dict[int, dict[str, Decimal]]
+"""Batch → unit → amount."""
 
 
 @dataclass(frozen=True)
-class Intake:
+class ReceivedAmounts:
     """What a batch received, in every unit, and how much of it reached no output: duplicates and dead letters."""
 
     received: Mapping[str, Decimal]
@@ -31,53 +37,53 @@ class Intake:
 
 
 @exact_amounts()
-def intake_of(
+def received_amounts(
     received: Received,
     logged: Mapping[str, Decimal],
     duplicates: Mapping[str, Decimal],
     dead_letters: Mapping[str, Decimal],
-) -> Intake:
-    """A batch's intake: rows as counted by the source, measures as summed in the log."""
+) -> ReceivedAmounts:
+    """The amounts of a batch: rows as counted by the source, measures as summed in the log."""
     totals = {
         measure: logged[measure] + duplicates.get(measure, Decimal(0)) + dead_letters.get(measure, Decimal(0))
         for measure in logged
     }
-    return Intake(
+    return ReceivedAmounts(
         {EVENTS: Decimal(received.rows), **totals},
         {EVENTS: Decimal(received.duplicates), **duplicates},
         {EVENTS: Decimal(received.dead_letters), **dead_letters},
     )
 
 
-def logged_intake(logged: LoggedBatch) -> Intake:
-    """The intake of a batch of data."""
-    return intake_of(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
+def logged_amounts(logged: LoggedBatch) -> ReceivedAmounts:
+    """The amounts of a batch of data."""
+    return received_amounts(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
 
 
-def repaired_intake(
+def repaired_amounts(
     received: Received,
     logged: Mapping[str, Decimal],
     duplicates: Mapping[str, Decimal],
     moved: Mapping[str, Decimal],
-) -> Intake:
-    """The intake of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
+) -> ReceivedAmounts:
+    """The amounts of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
     from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
     known = {unit: amount.copy_negate() for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
-    none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
-    return intake_of(none, logged, duplicates, measures)
+    none = replace(received, rows=0, dead_letters=int(known.get(EVENTS, 0)))
+    return received_amounts(none, logged, duplicates, measures)
 
 
 @exact_amounts()
-def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
-    """The same intake, with more of it counted as duplicates."""
-    known = intake.duplicate
+def with_duplicates(amounts: ReceivedAmounts, more: Mapping[str, Decimal]) -> ReceivedAmounts:
+    """The same amounts, with more of them counted as duplicates."""
+    known = amounts.duplicate
     duplicate = {unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in {**known, **more}}
-    return replace(intake, duplicate=duplicate)
+    return replace(amounts, duplicate=duplicate)
 
 
 def entries_of(
-    batch: int, output: str, intake: Intake, counts: Counts, windows_each: int | None = 1
+    batch: int, output: str, amounts: ReceivedAmounts, counts: Counts, windows_each: int | None = 1
 ) -> list[Entry]:
     """The ledger's lines for one batch and output.
 
@@ -85,10 +91,10 @@ def entries_of(
     as `windows_each`. Where that is None, events differ: then the assignments received are the sum of their fates.
     """
     entries = []
-    for unit, received in intake.received.items():
+    for unit, received in amounts.received.items():
         aside = {
-            Fate.DUPLICATE: intake.duplicate.get(unit, Decimal(0)),
-            Fate.DEAD_LETTER: intake.dead_letter.get(unit, Decimal(0)),
+            Fate.DUPLICATE: amounts.duplicate.get(unit, Decimal(0)),
+            Fate.DEAD_LETTER: amounts.dead_letter.get(unit, Decimal(0)),
         }
         fates = {**counts.fates.get(unit, {}), **aside}
         noted = (counts.partly_late, counts.late_at_source) if unit == EVENTS else (0, 0)
@@ -103,16 +109,13 @@ def entries_of(
 
 
 def balanced_entries(
-    accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
+    batch: int, amounts: ReceivedAmounts, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
-    """The ledger's lines for a batch, checked to balance; a batch that received nothing has none."""
-    if accepted.intake is None or not accepted.report.received.rows:
-        return []
-    number, intake = accepted.batch.number, accepted.intake
+    """The ledger's lines for a batch, checked to balance."""
     entries = [
         entry
         for output, ready in zip(outputs, prepared, strict=True)
-        for entry in entries_of(number, output.name, intake, ready.counts, output.windows_each)
+        for entry in entries_of(batch, output.name, amounts, ready.counts, output.windows_each)
     ]
     require_balance(entries)
     return entries
@@ -136,3 +139,46 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         for entry in entries
     )
     return pa.Table.from_pylist(list(rows), LEDGER)
+
+
+# The amounts of tables, to compare the ledger with
+
+
+def table_amounts(
+    table: Table, columns: Mapping[str, str], measures: Mapping[str, str], after: int, last: int
+) -> BatchAmounts:
+    """The amounts of the batches in (after, last] of a table; `columns` has the column of each measure."""
+    wanted = list(dict.fromkeys(["batch", *(columns[name] for name in measures)]))
+    return amounts_by_batch(table_parts(table, wanted, after, last), columns, measures)
+
+
+def table_parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
+    """Some columns of the batches in (after, last], some rows at a time."""
+    files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= last]
+    return LogSplit([*map(table.location, files)], 1, table.schema, after, last).tables(columns)
+
+
+def repeated_amounts(
+    logged: Logged, repeated: Repeated, columns: Mapping[str, str], measures: Mapping[str, str]
+) -> BatchAmounts:
+    """The amounts of the logged events that had come before, by the batch in which they came again."""
+    parts = logged.parts([*COLUMNS, *(columns[name] for name in measures)])
+    return amounts_by_batch((repeated.among(part) for part in parts), columns, measures)
+
+
+@exact_amounts()
+def amounts_by_batch(
+    parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
+) -> BatchAmounts:
+    """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
+    amounts: BatchAmounts = {}
+    for rows in parts:
+        found = amounts_of(rows, columns, measures)
+        numbered = {str(nth): column for nth, column in enumerate(found.values())}  # names may be any
+        by_batch = pa.table({"batch": rows.column("batch"), **numbered}).group_by("batch", use_threads=False)
+        for row in by_batch.aggregate([([], "count_all"), *((nth, "sum") for nth in numbered)]).to_pylist():
+            known = amounts.setdefault(row["batch"], dict.fromkeys((EVENTS, *measures), Decimal(0)))
+            known[EVENTS] += row["count_all"]
+            for nth, name in enumerate(measures):
+                known[name] += row[f"{nth}_sum"] or 0
+    return amounts

@@ -11,7 +11,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.amounts import repeated_amounts, table_amounts, table_parts
+from latecomer.engine.ledger.book import repeated_amounts, table_amounts, table_parts
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
@@ -91,7 +91,7 @@ class _Check:
 
     def differences(self) -> Iterable[str]:
         LOGGER.info("counting what was received in %d batches", self.last + 1)
-        intake = self._intake()
+        received = self._received()
         outputs = self.store.pipeline.outputs
         for nth, name in enumerate(outputs, start=1):
             # One step for both: a second one would be over before it is shown, and seem to be left out.
@@ -106,7 +106,7 @@ class _Check:
             # An event that was delivered twice before the output joined is a duplicate for it.
             joined = self.store.ledger.last_batch(joining(output.name))
             recomputed = {
-                **self._with_repeated(intake, joined, written),
+                **self._with_repeated(received, joined, written),
                 **self._fates(output, joined, written),
             }
             for batch, pairs in _pairs(recomputed).items():
@@ -132,7 +132,7 @@ class _Check:
                 tally |= {(row["batch"], EVENTS, note): Decimal(count) for note, count in noted.items()}
         return tallies
 
-    def _intake(self) -> Tally:
+    def _received(self) -> Tally:
         """The rows received, duplicates and dead letters of each batch, counted in the tables."""
         store, log = self.store, self.removed
         view = {measure: store.layout.view[measure] for measure in store.measures()}
@@ -168,11 +168,11 @@ class _Check:
                     letters[place] = letters.get(place, Decimal(0)) + amount
         return letters
 
-    def _with_repeated(self, intake: Tally, joined: int, written: Tally) -> Tally:
-        """The intake of an output that joined after batch `joined`."""
+    def _with_repeated(self, received: Tally, joined: int, written: Tally) -> Tally:
+        """What an output received that joined after batch `joined`."""
         if self.store.pipeline.event.id is None or joined < 0:
-            return intake
-        tally, fate = dict(intake), Fate.DUPLICATE.value
+            return received
+        tally, fate = dict(received), Fate.DUPLICATE.value
         if (repeated := self.log.repeated(joined)) is not None:
             logged, view = self.log.everything(through=self.last), self.store.layout.view
             for batch, amounts in repeated_amounts(logged, repeated, view, self.store.measures()).items():

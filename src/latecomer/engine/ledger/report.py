@@ -1,22 +1,31 @@
-"""What a batch did: collected on its way through the flow, and reported once its ledger is closed."""
+"""What a batch did: reported once its ledger is closed; as a mapping, for programs, notebooks and the log of a run."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+from latecomer.model.counting import counted
+from latecomer.model.durations import iso, shown_duration
+from latecomer.model.ledger import EVENTS
+from latecomer.model.markup import escape
 from latecomer.model.publications import lag
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.written_values import json_seconds
 
 if TYPE_CHECKING:
-    from latecomer.engine.ledger.book import Intake
     from latecomer.log.events import Received
     from latecomer.model.holding import SilentPartition
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
     from latecomer.store.data_files import DataFile
-    from latecomer.windowing.firing.output import Batch
+
+_MOST_HOLDING = 10
+"""At most this many silent partitions that hold the watermark back are named."""
 
 
 class Stopwatch:
@@ -24,7 +33,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self._since = time.monotonic()
+        self.began = self._since = time.monotonic()
 
     def end(self, stage: str) -> None:
         """Add the time since the last call to this stage."""
@@ -73,42 +82,77 @@ class BatchReport:
         return lag(self.watermark, self.newest_arrival)
 
 
-@dataclass(frozen=True)
-class AcceptedBatch:
-    """A batch that is in the log and on the timeline."""
+class Progress(dict[str, Any]):
+    """What a batch did, with values as in JSON. A notebook shows it in one line."""
 
-    batch: Batch
-    began: float
-    report: BatchReport
-    """What is known of it before it is published."""
-    intake: Intake | None = None
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    def __str__(self) -> str:
+        return json.dumps(self, indent=2)
 
-    def of_data(
-        self,
-        watch: Stopwatch,
-        out_of_step: OutOfStep | None,
-        holding: Sequence[SilentPartition],
-        unread: int | None,
-        events: Sequence[DataFile],
-    ) -> AcceptedBatch:
-        """The batch with what is known only of data that was just read from its source."""
-        report = replace(self.report, out_of_step=out_of_step, holding=holding, unread=unread, events=events)
-        return replace(self, report=report, watch=watch)
-
-    def published(
-        self,
-        seconds: float,
-        entries: Sequence[Entry],
-        published_at: int,
-        panes: Mapping[str, Sequence[DataFile]],
-    ) -> BatchReport:
-        """The report, once the batch is published."""
-        return replace(
-            self.report,
-            seconds=seconds,
-            entries=entries,
-            published_at=published_at,
-            stages=self.watch.seconds,
-            panes=panes,
+    @property
+    def line(self) -> str:
+        """The batch in one line."""
+        fates = dict[str, int]()
+        for counts in self["outputs"].values():
+            for name in (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED):
+                fates[name.value] = fates.get(name.value, 0) + counts[name.value]
+        shown = [f"{count:,} {name.replace('_', ' ')}" for name, count in fates.items() if count]
+        lag = self["lag_seconds"]
+        behind = "" if lag is None else f", {shown_duration(int(lag * 1_000_000))} behind"
+        return ", ".join(
+            [
+                f"batch {self['batch']}: {counted(self['rows'], 'row')} in {self['seconds']:.1f} s",
+                f"watermark {self['watermark'] or 'none yet'}{behind}",
+                *shown,
+            ]
         )
+
+    def _repr_html_(self) -> str:
+        return f"<div>{escape(self.line)}</div>"
+
+
+def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) -> Progress:
+    """What a batch did; `moment` turns microseconds into text."""
+
+    def written(micros: int | None) -> str | None:
+        return None if micros is None or micros == BEGIN_OF_TIME else moment(micros)
+
+    received = report.received
+    return Progress(
+        batch=report.batch,
+        kind=report.kind,
+        rows=received.rows,
+        events=received.events,
+        duplicates=received.duplicates,
+        dead_letters=received.dead_letters,
+        seconds=round(report.seconds, 3),
+        rows_per_second=rate(received.rows, report.seconds),
+        watermark=written(report.watermark),
+        newest_arrival=written(report.newest_arrival),
+        published_at=written(report.published_at),
+        lag_seconds=None if report.lag is None else json_seconds(report.lag),
+        arrival_lag_seconds=None if report.arrival_lag is None else json_seconds(report.arrival_lag),
+        unread=report.unread,
+        out_of_step=0 if report.out_of_step is None else report.out_of_step.events,
+        holding=[
+            {
+                "partition": each.partition,
+                "silent_seconds": json_seconds(each.silent_for),
+                "waiting": each.waiting,
+            }
+            for each in report.holding[:_MOST_HOLDING]
+        ],
+        outputs={
+            output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
+            for output, (count, fates) in by_output(report).items()
+        },
+        stages={stage: round(seconds, 3) for stage, seconds in report.stages.items()},
+    )
+
+
+def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
+    """For each output, how many events it received, and how many had each fate."""
+    return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
+
+
+def rate(rows: int, seconds: float) -> int:
+    return round(rows / seconds) if seconds > 0 else 0

@@ -20,7 +20,6 @@ from latecomer.config.models import Pipeline
 from latecomer.config.operation import LEAST_KEEP
 from latecomer.config.sizes import size_in_words
 from latecomer.engine.upkeep.file_merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
-from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, record, remove
 from latecomer.engine.upkeep.sweeping import Safe, delete, sweep_inboxes, sweep_staging, swept
@@ -33,6 +32,7 @@ from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, remov
 from latecomer.store.data_files import DataFile, batch_of
 from latecomer.store.files import Location, is_folder, size
 from latecomer.store.lock import BRIEFLY, COMPACT, LOCK, TABLE, exclusive, held_since
+from latecomer.store.notes import write_note
 from latecomer.store.private import keep_private
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
@@ -40,6 +40,17 @@ from latecomer.store.table import Table
 LOG = logging.getLogger(__name__)
 REMOVALS = "removals"
 _NOT_SHOWN = {"shown": False}
+UPKEEP = "upkeep.json"
+"""The note in a store of when its last upkeep was: a run that starts again counts from there."""
+
+
+@dataclass(frozen=True)
+class UpkeepNote:
+    """A moment, in seconds since the epoch."""
+
+    at: float
+    done: bool
+    """Whether upkeep was done then; if not, a run began to count there."""
 
 
 @dataclass
@@ -222,7 +233,7 @@ class Work:
             sweep_staging(self.store.root, before)
             if self.beside_run:
                 sweep_inboxes(self.store, before)
-            write_upkeep_note(self.store.root, UpkeepNote(self.now.timestamp(), done=True))
+            write_note(self.store.root / UPKEEP, UpkeepNote(self.now.timestamp(), done=True))
 
     def _tables(self) -> Iterator[_Kept]:
         """Every table, with how its files may be merged (ADR 0017 has the reasons)."""

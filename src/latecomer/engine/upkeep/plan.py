@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from math import inf
 
 from latecomer.model.durations import DAY, UNITS, to_micros
 from latecomer.store.data_files import DataFile, attempt_token, batch_of, batches_of, is_merged, kind_of
@@ -66,20 +67,15 @@ def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
     known = [file for file in files if _days(file, by)]
     settled = _settled(known)
     loose = [file for file in known if file.path not in settled]
-    tied = _Ties()
-    for file in loose:
-        tied.tie(_days(file, by))
-    days: dict[int, list[DataFile]] = {}
-    for file in loose:
-        days.setdefault(tied.first_of(_days(file, by)[0]), []).append(file)
     groups: list[list[DataFile]] = []
-    rows = ENOUGH
-    for _, together in sorted(days.items()):
-        if rows >= ENOUGH:
+    rows, last = ENOUGH, -inf
+    for file in sorted(loose, key=lambda file: _days(file, by)[0]):
+        days = _days(file, by)
+        if rows >= ENOUGH and days[0] > last:
             groups.append([])
             rows = 0
-        groups[-1] += together
-        rows += sum(file.rows for file in together)
+        groups[-1].append(file)
+        rows, last = rows + file.rows, max(last, days[-1])
     return [Group(sorted(group, key=_place), by) for group in groups if len(group) > 1]
 
 
@@ -167,23 +163,3 @@ def _days(file: DataFile, by: str) -> range:
 
 def _place(file: DataFile) -> tuple[int, str]:
     return batches_of(file)[0], file.path
-
-
-class _Ties:
-    """Days that have to be rewritten together: a union-find."""
-
-    def __init__(self) -> None:
-        self.parent: dict[int, int] = {}
-
-    def first_of(self, day: int) -> int:
-        """The first of the days that this one is tied to."""
-        while (above := self.parent.setdefault(day, day)) != day:
-            self.parent[day] = self.parent[above]
-            day = self.parent[day]
-        return day
-
-    def tie(self, days: Sequence[int]) -> None:
-        first = self.first_of(days[0])
-        for day in days[1:]:
-            other = self.first_of(day)
-            self.parent[max(first, other)] = first = min(first, other)

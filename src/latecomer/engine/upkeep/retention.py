@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
-from latecomer.engine.ledger.amounts import BatchAmounts, table_amounts, table_parts
+from latecomer.engine.ledger.book import BatchAmounts, table_amounts, table_parts
 from latecomer.engine.upkeep.file_merging import moment, without
 from latecomer.errors import LedgerError
 from latecomer.log.timeline.keeper import reached_watermark

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.upkeep.compacting import Report, in_run
-from latecomer.engine.upkeep.noted import UpkeepNote, read_upkeep_note, write_upkeep_note
+from latecomer.engine.upkeep.compacting import UPKEEP, Report, UpkeepNote, in_run
 from latecomer.errors import LatecomerError, StoreInUse
 from latecomer.model.durations import UNITS, format_duration
+from latecomer.store.notes import read_note, write_note
 from latecomer.store.store import open_store
 
 LOG = logging.getLogger(__name__)
@@ -60,10 +60,11 @@ class ScheduledUpkeep:
 
     def _begun(self) -> float:
         """The moment from which the time to the next upkeep is counted; now, for a store that had none yet."""
-        noted = read_upkeep_note(self._root) or UpkeepNote(self._clock(), done=False)
+        file = self._root / UPKEEP
+        noted = read_note(file, UpkeepNote) or UpkeepNote(self._clock(), done=False)
         self.done.at = noted.at if noted.done else None
         if not noted.done and self._every is not None:
-            write_upkeep_note(self._root, noted)
+            write_note(file, noted)
         return noted.at
 
     def is_due(self, times: float = 1.0) -> bool:
