@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import SkipValidation, StrictInt, TypeAdapter
 
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
@@ -40,9 +41,9 @@ FILED_AS = "letter_reason"
 class Repair:
     """A replay of dead letters that has a batch: it is completed, whatever happens."""
 
-    folder: Location
-    batch: int
-    arrival: int
+    folder: SkipValidation[Location]
+    batch: StrictInt
+    arrival: StrictInt
     """When its events arrive, in microseconds."""
     fix: Mapping[str, Any]
     forms: Sequence[Mapping[str, Any]]
@@ -58,33 +59,28 @@ class Repair:
         """The outcome of each dead letter, as rows for `repairs`."""
         return files.read_table(self.folder / _OUTCOME)
 
+    def keep(self, letters: pa.Table, outcome: pa.Table) -> None:
+        """Write it, durably. From here on its batch is taken."""
+        root = self.folder.parent
+        confirm_held(root)
+        files.remove_all(self.folder)
+        files.make_folder(self.folder)
+        written = [
+            files.write_table(letters, self.letters),
+            files.write_table(outcome, self.folder / _OUTCOME),
+        ]
+        files.sync_files(written, root)
+        plan = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "folder"}
+        confirm_held(root)
+        files.replace_text(self.folder / _PLAN, json.dumps(plan, indent=1) + "\n")
+
     def tidy(self) -> None:
         """Remove it: it is complete."""
         confirm_held(self.folder)
         files.remove_all(self.folder)
 
 
-def keep_repair(
-    root: Location,
-    batch: int,
-    arrival: int,
-    fix: Mapping[str, Any],
-    forms: Sequence[Mapping[str, Any]],
-    letters: pa.Table,
-    outcome: pa.Table,
-    source: str = "",
-) -> Repair:
-    """Write a replay, durably. From here on its batch is taken."""
-    folder = root / FOLDER
-    confirm_held(root)
-    files.remove_all(folder)
-    files.make_folder(folder)
-    written = [files.write_table(letters, folder / _LETTERS), files.write_table(outcome, folder / _OUTCOME)]
-    files.sync_files(written, root)
-    plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms, "source": source}
-    confirm_held(root)
-    files.replace_text(folder / _PLAN, json.dumps(plan, indent=1) + "\n")
-    return Repair(folder, batch, arrival, fix, forms, source)
+_STORED = TypeAdapter(Repair)
 
 
 def kept_repair(root: Location) -> Repair | None:
@@ -94,12 +90,7 @@ def kept_repair(root: Location) -> Repair | None:
     if text is None:
         return None
     with files.as_written(folder / _PLAN):
-        plan = json.loads(text)
-        fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
-        repair = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
-        if not (type(repair.batch) is int and type(repair.arrival) is int):
-            raise TypeError
-        return repair
+        return _STORED.validate_python({**json.loads(text), "folder": folder})
 
 
 _STANDING = "_standing_"
