@@ -14,7 +14,7 @@ from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged
 from latecomer.log.repeated import Repeated
 from latecomer.model.ledger import ASSIGNMENTS, Entry
-from latecomer.store.outputs import outputs_to_compute
+from latecomer.store.coverage import outputs_to_compute
 from latecomer.store.store import as_received_sql
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.batch import Batch

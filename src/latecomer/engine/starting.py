@@ -10,7 +10,7 @@ from latecomer.engine.new_outputs import catch_up
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import accepted_rebuild, complete_rebuild, refuse_stale_rebuilds
 from latecomer.engine.repairs import complete_repair
-from latecomer.store.outputs import reached_by_output
+from latecomer.store.coverage import reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
 from latecomer.windowing.firing.batch import Batch

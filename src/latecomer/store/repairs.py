@@ -26,8 +26,8 @@ from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
-from latecomer.store.order import DEAD_LETTER_ORDER
 from latecomer.store.sql import listed
+from latecomer.store.standing import DEAD_LETTER_ORDER
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
