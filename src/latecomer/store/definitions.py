@@ -14,7 +14,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.renames import parse_column
 from latecomer.errors import StoreMismatch
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
@@ -143,10 +143,6 @@ def with_new_renames(
     return {**before, "columns": {**renames, **new} or None}
 
 
-_OWN_STATE = frozenset({"sum", "count", "min", "max"})
-"""Aggregates that store nothing but their value."""
-
-
 _TABLES = ("dead_letters", "repairs", "duplicates", "events", "watermarks", "ledger")
 _PROGRESS = ("found", "offsets")
 """Folders with files and answers of a source, which are written down before a batch of them is in any table."""
@@ -192,8 +188,5 @@ def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool
     kept, wanted = old.values, new.values
     if old.keys != new.keys or any(wanted.get(column) != kind for column, kind in kept.items()):
         return False
-    return all(_same_state(each, after.aggregates[name]) for name, each in before.aggregates.items())
-
-
-def _same_state(before: Aggregate, after: Aggregate) -> bool:
-    return before == after or {before.function, after.function} <= _OWN_STATE
+    pairs = ((each, after.aggregates[name]) for name, each in before.aggregates.items())
+    return all(one == other or {one.function, other.function} <= ADDITIVE for one, other in pairs)

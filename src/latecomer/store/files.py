@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -79,13 +79,17 @@ def outage(location: Location, error: Exception) -> StoreError | None:
 _NAMED = ("__name__", "__qualname__", "__doc__")
 
 
-def _either(on_disk: Callable[_Given, _Result], at_url: Callable[..., _Result]) -> Callable[_Given, _Result]:
+def _either(
+    on_disk: Callable[Concatenate[Path, _Given], _Result], at_url: Callable[..., _Result]
+) -> Callable[Concatenate[Location, _Given], _Result]:
     """One function for both kinds of locations: its first argument is the location, and decides which one is called.
     The promise is that of `on_disk`."""
 
     @wraps(on_disk, assigned=_NAMED)  # it can be pickled by its name in this module
-    def chosen(*given: _Given.args, **named: _Given.kwargs) -> _Result:
-        return (at_url if isinstance(given[0], Url) else on_disk)(*given, **named)
+    def chosen(location: Location, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        if isinstance(location, Url):
+            return at_url(location, *given, **named)
+        return on_disk(Path(location), *given, **named)
 
     return chosen
 
@@ -96,10 +100,10 @@ def _nothing(*_: object) -> None:
 
 # Looking
 
-exists = _either(os.path.exists, objects.exists)
-is_file = _either(os.path.isfile, objects.is_file)
-is_folder = _either(os.path.isdir, objects.is_folder)
-is_link = _either(os.path.islink, lambda _: False)
+exists = _either(Path.exists, objects.exists)
+is_file = _either(Path.is_file, objects.is_file)
+is_folder = _either(Path.is_dir, objects.is_folder)
+is_link = _either(Path.is_symlink, lambda _: False)
 names = _either(local.names, objects.names)
 sizes = _either(local.sizes, objects.sizes)
 files_below = _either(local.files_below, objects.files_below)

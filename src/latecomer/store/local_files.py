@@ -294,7 +294,7 @@ def make_folders(folder: Location) -> None:
 
 def make_folder(folder: Location) -> None:
     """Make a folder that survives a power cut."""
-    missing = [each for each in (folder, *folder.parents) if not os.path.exists(each)]
+    missing = [each for each in (folder, *folder.parents) if not Path(each).exists()]
     os.makedirs(folder, exist_ok=True)
     for each in reversed(missing):
         sync_folder(each.parent)
