@@ -150,10 +150,10 @@ Moved = dict[tuple[int, str], Decimal]
 
 def moved_letters(repairs: Table) -> Moved:
     """The number of dead letters that each batch has repaired, and their amounts in the ledger."""
-    listed = repairs.files()
-    if not listed:
+    current = repairs.files()
+    if not current:
         return {}
-    rows = repairs.dataset(listed).to_table(["batch", "amounts"], pc.field("repaired"))
+    rows = repairs.dataset(current).to_table(["batch", "amounts"], pc.field("repaired"))
     counts = rows.group_by("batch").aggregate([([], "count_all")]).to_pylist()
     moved = {(row["batch"], EVENTS): Decimal(row["count_all"]) for row in counts}
     amounts = rows["amounts"].combine_chunks()
