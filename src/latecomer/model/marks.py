@@ -28,14 +28,13 @@ class PartitionMark:
     """What the timeline knows about a partition.
 
     `mark` is its own watermark, `seen_at` the end of its last tick with events, `idle_after` the longest silence before
-    it is idle. A partition that is `awaited` or has no `idle_after` is never idle.
+    it is idle; None if it never is.
     """
 
     name: str
     mark: int
     seen_at: int
     idle_after: int | None
-    awaited: bool
 
 
 class Marks:
@@ -55,7 +54,7 @@ class Marks:
         self._places |= {each.name: place for place, each in enumerate(known, first)}
         self._marks = _joined(self._marks, [each.mark for each in known])
         self._seen_at = _joined(self._seen_at, [each.seen_at for each in known])
-        patience = (_NEVER if each.awaited or each.idle_after is None else each.idle_after for each in known)
+        patience = (_NEVER if each.idle_after is None else each.idle_after for each in known)
         self._idle_after = _joined(self._idle_after, list(patience))
 
     def move(self, name: str, mark: int, seen_at: int) -> bool:

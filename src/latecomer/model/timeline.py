@@ -420,10 +420,8 @@ class Timeline:
         return self._all_marks
 
     def _what_is_known(self, name: str, progress: Progress) -> PartitionMark:
-        awaited = self.named.get(name, False)
-        return PartitionMark(
-            name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited
-        )
+        idle_after = None if self.named.get(name, False) else self._idle_after(name)
+        return PartitionMark(name, self._mark(name, progress), progress.seen_at, idle_after)
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after
