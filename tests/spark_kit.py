@@ -43,7 +43,7 @@ from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import own_session
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.order import publication_order
+from latecomer.store.standing import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.windowing.fates import FATES

@@ -14,7 +14,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 THE_ONES = (
     "store/files.py",
     "store/local_files.py",
-    "store/numbered_files.py",
     "objects/",
     "store/delta_tables.py",
 )

@@ -16,7 +16,7 @@ from cli.cli_kit import Cli, Lake, pane
 from latecomer.after.rebuild.rebuilding import opened_to_rebuild
 from latecomer.cli import app
 from latecomer.errors import LatecomerError, PipelineError, StoreMismatch
-from latecomer.store.outputs import outputs_to_compute
+from latecomer.store.coverage import outputs_to_compute
 
 SOURCE = Path(latecomer.__file__).parent
 SENTENCES = {"needs", "reads format", "writes"}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from latecomer.model.expressions import UnknownType, expression
-from latecomer.model.expressions.functions import FUNCTION_TYPES
-from latecomer.model.predicates import FUNCTIONS, named_columns
+from latecomer.model.predicates import named_columns
 
 COLUMNS = {
     "n": "bigint",
@@ -203,10 +202,6 @@ def test_of_others_spark_is_asked(written: str) -> None:
     assert expression(written, COLUMNS).value is None
     with pytest.raises(ValueError, match="only Spark"):
         expression(written, COLUMNS).of(ROW)
-
-
-def test_every_function_with_a_type_is_one_that_may_be_called() -> None:
-    assert FUNCTION_TYPES.keys() <= FUNCTIONS
 
 
 def test_names_are_found() -> None:

@@ -18,7 +18,6 @@ KNOWN = st.builds(
     MOMENTS,
     st.integers(0, 20),
     st.sampled_from([None, 3, 7]),
-    st.booleans(),
 )
 
 
@@ -26,7 +25,7 @@ def by_hand(known: Sequence[PartitionMark], at: int) -> dict[str, int]:
     return {
         each.name: each.mark
         for each in known
-        if each.idle_after is None or each.awaited or at - each.seen_at < each.idle_after
+        if each.idle_after is None or at - each.seen_at < each.idle_after
     }
 
 
@@ -40,7 +39,7 @@ def heard_of(
         before = stands.get(each.name)
         if marks.move(each.name, each.mark, each.seen_at):
             assert before is not None
-            each = PartitionMark(each.name, each.mark, each.seen_at, before.idle_after, before.awaited)
+            each = PartitionMark(each.name, each.mark, each.seen_at, before.idle_after)
         else:
             assert before is None
             marks.add([each])
@@ -64,5 +63,5 @@ def test_the_active_marks_are_those_of_a_plain_loop(
 
 
 def test_before_time_began_nobody_is_silent() -> None:
-    active: Active = Marks([PartitionMark("a", 5, BEGIN_OF_TIME, 1, False)]).active(BEGIN_OF_TIME)
+    active: Active = Marks([PartitionMark("a", 5, BEGIN_OF_TIME, 1)]).active(BEGIN_OF_TIME)
     assert active.items() == [("a", 5)]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
+from latecomer.model.marks import SummaryColumns
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
-from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.timeline import Row, Timeline
 
 EVERY = 10

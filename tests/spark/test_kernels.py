@@ -7,7 +7,6 @@ import sys
 
 KERNELS = (
     "latecomer.log.split",
-    "latecomer.log.writing",
     "latecomer.windowing.firing.tasks",
     "latecomer.windowing.log_computation",
 )

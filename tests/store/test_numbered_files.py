@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.store import numbered_files
-from latecomer.store.numbered_files import put_numbered, read_numbered
+from latecomer.store import local_files
+from latecomer.store.local_files import put_numbered, read_numbered
 
 COUNT = """
 import sys
 from pathlib import Path
-from latecomer.store.numbered_files import put_numbered, read_numbered
+from latecomer.store.local_files import put_numbered, read_numbered
 folder, done = Path(sys.argv[1]), 0
 print("ready", flush=True)
 while done < int(sys.argv[2]):
@@ -55,7 +55,7 @@ def test_a_link_that_was_made_twice_is_ours(tmp_path: Path, monkeypatch: pytest.
         link(*names)
         link(*names)
 
-    monkeypatch.setattr(numbered_files.os, "link", twice)
+    monkeypatch.setattr(local_files.os, "link", twice)
     assert put_numbered(tmp_path / "lease", b"a", None) == "1"
 
 

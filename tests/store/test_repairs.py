@@ -15,7 +15,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.source.fixes import Fix
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS
-from latecomer.store.repairs import keep_repair, kept_repair, moved_letters, standing_letters
+from latecomer.store.repairs import FOLDER, Repair, kept_repair, moved_letters, standing_letters
 from latecomer.store.store import Store
 
 COLUMNS = {"at": "string", "paise": "bigint"}
@@ -93,15 +93,8 @@ def test_what_was_repaired_stands_no_more_and_what_was_not_has_its_newest_reason
 def test_a_plan_is_read_as_it_was_written(store: Store) -> None:
     assert kept_repair(store.root) is None
     fix = Fix("dd/MM/yyyy", None, {"paise": "paise + 1"})
-    kept = keep_repair(
-        store.root,
-        4,
-        17,
-        fix.written(),
-        [{"kind": "json", "header": []}],
-        pa.table({"x": [1]}),
-        pa.table({"y": [2]}),
-    )
+    kept = Repair(store.root / FOLDER, 4, 17, fix.written(), [{"kind": "json", "header": []}])
+    kept.keep(pa.table({"x": [1]}), pa.table({"y": [2]}))
     found = kept_repair(store.root)
     assert found == kept
     assert found.outcome().to_pylist() == [{"y": 2}]
@@ -115,7 +108,7 @@ def test_a_plan_is_read_as_it_was_written(store: Store) -> None:
     [b"{", b"[]", b"{}", b'{"batch": "1", "arrival": 1, "fix": {}, "forms": []}', b"not UTF-8: \xff"],
 )
 def test_a_plan_that_cannot_be_read_is_refused(store: Store, content: bytes) -> None:
-    keep_repair(store.root, 4, 17, {}, [], pa.table({"x": [1]}), pa.table({"y": [2]}))
+    Repair(store.root / FOLDER, 4, 17, {}, []).keep(pa.table({"x": [1]}), pa.table({"y": [2]}))
     (store.root / "repairing" / "plan.json").write_bytes(content)
     with pytest.raises(StoreError, match="cannot be read"):
         kept_repair(store.root)

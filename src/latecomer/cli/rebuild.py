@@ -187,24 +187,24 @@ def _print_plan(plan: Rebuild) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import print_table
-    from latecomer.store.rebuild_words import largest, lines, sums, title
+    from latecomer.store.rebuilds import changed_sums, largest_changes, plan_lines, plan_title
 
-    print(title(plan))
-    for line in lines(plan.record):
+    print(plan_title(plan))
+    for line in plan_lines(plan.record):
         print(f"  {line}")
-    if changed := sums(plan.record):
+    if changed := changed_sums(plan.record):
         print()
         print_table(pa.Table.from_pylist(changed))
     if plan.record.largest:
         print("\nthe largest changes")
-        print_table(pa.Table.from_pylist(list(largest(plan.record))))
+        print_table(pa.Table.from_pylist(list(largest_changes(plan.record))))
 
 
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import print_json, show
-    from latecomer.store.rebuild_words import largest
+    from latecomer.store.rebuilds import largest_changes
 
     record = asdict(plan.record)
     for name in ("since", "until", "watermark", "low", "high", "made_at"):
@@ -212,7 +212,7 @@ def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = Non
     if form is Format.JSON:
         print_json({"plan": plan.id, **record, **(more or {})})
     else:
-        show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
+        show(pa.Table.from_pylist(list(largest_changes(plan.record))), form, "")
 
 
 def _report(done: Applied) -> str:

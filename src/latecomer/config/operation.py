@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from latecomer.model.base import Model
-from latecomer.model.durations import DAY, HOUR, SECOND, WRITTEN_DURATION, PositiveDuration, format_duration
+from latecomer.model.durations import DAY, HOUR, SECOND, WRITTEN_POSITIVE, PositiveDuration, format_duration
 
 
 class Retention(Model):
@@ -41,7 +41,7 @@ class Upkeep(Model):
     every: Annotated[PositiveDuration | None, BeforeValidator(_or_off)] = Field(
         default=HOUR,
         description="how often a run compacts and expires; `off`: only `latecomer compact` does",
-        json_schema_extra={"anyOf": [WRITTEN_DURATION, {"enum": [OFF, False]}]},
+        json_schema_extra={"anyOf": [WRITTEN_POSITIVE, {"enum": [OFF, False]}]},
     )
     keep: PositiveDuration = Field(
         default=WEEK,

@@ -42,8 +42,8 @@ from latecomer.spark.noted import WorkNotes
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, joined, own_session
+from latecomer.store.coverage import outputs_to_compute
 from latecomer.store.files import is_url, log_file, on_this_machine
-from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run

@@ -27,7 +27,7 @@ from latecomer.engine.rebuilds import (
 )
 from latecomer.log.logged import Logged, Repeated
 from latecomer.model.ledger import ASSIGNMENTS, Entry
-from latecomer.store.outputs import outputs_to_compute, reached_by_output
+from latecomer.store.coverage import outputs_to_compute, reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
 from latecomer.store.store import as_received_sql

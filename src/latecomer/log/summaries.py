@@ -18,9 +18,9 @@ from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import exact_amounts
+from latecomer.model.marks import SummaryColumns
 from latecomer.model.simple_predicates import needs_spark, predicate
 from latecomer.model.strategies import PLAIN, REACH, Needs, TickSummary
-from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.store.layout import Reading
 

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latecomer.model.arrivals import Arrival
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import (
@@ -25,9 +26,6 @@ from latecomer.model.strategies import (
 )
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
-
-if TYPE_CHECKING:
-    from latecomer.model.arrivals import Arrival
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 Marks = Predicate | Mapping[str, Predicate]

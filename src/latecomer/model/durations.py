@@ -111,16 +111,24 @@ def _positive(value: object) -> int:
     return micros
 
 
-WRITTEN_DURATION: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^-?([0-9]+(us|ms|s|m|h|d))+$",
-    "examples": ["500ms", "30s", "5m", "1h", "1d"],
-}
+PARTS = "([0-9]+(us|ms|s|m|h|d))+"
+"""The pattern of a duration without a sign."""
+
+
+def _as_written(pattern: str) -> dict[str, Any]:
+    return {"type": "string", "pattern": pattern, "examples": ["500ms", "30s", "5m", "1h", "1d"]}
+
+
+WRITTEN_POSITIVE = _as_written(f"^(?=.*[1-9]){PARTS}$")
+"""The JSON Schema of a duration that is longer than zero."""
+_ZERO = {"const": 0}
+_SIGNED = {"anyOf": [_as_written(f"^(-?{PARTS}|-?0)$"), _ZERO]}
+_NOT_NEGATIVE = {"anyOf": [_as_written(f"^({PARTS}|0)$"), _ZERO]}
 _written = PlainSerializer(format_duration, return_type=str)
 
-Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(WRITTEN_DURATION)]
-PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(WRITTEN_DURATION)]
-SignedDuration = Annotated[int, BeforeValidator(parse_duration), _written, WithJsonSchema(WRITTEN_DURATION)]
+Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(_NOT_NEGATIVE)]
+PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(WRITTEN_POSITIVE)]
+SignedDuration = Annotated[int, BeforeValidator(parse_duration), _written, WithJsonSchema(_SIGNED)]
 
 
 def to_micros(moment: datetime) -> int:

@@ -24,36 +24,41 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(words(text))
 
 
-FUNCTIONS = _words(
-    # null and choice
-    "coalesce if ifnull isnotnull isnull nullif nvl nvl2 isnan nanvl greatest least equal_null "
-    # numbers
-    "abs bround cbrt ceil ceiling degrees exp floor ln log log10 log2 mod negative pmod positive pow power "
-    "radians rint round sign signum sqrt sin cos tan asin acos atan atan2 bit_count bit_get getbit "
-    "shiftleft shiftright width_bucket try_add try_subtract try_multiply try_divide try_mod "
-    # text
-    "ascii base64 bit_length btrim char char_length character_length chr concat concat_ws contains decode "
-    "encode endswith find_in_set format_number hex initcap instr lcase left len length levenshtein like ilike "
-    "locate lower lpad ltrim mask md5 octet_length overlay position printf regexp regexp_count regexp_extract "
-    "regexp_instr regexp_like regexp_replace regexp_substr replace reverse right rlike rpad rtrim sha sha1 sha2 "
-    "soundex split split_part startswith substr substring substring_index translate trim ucase unbase64 "
-    "unhex upper url_decode url_encode crc32 hash xxhash64 is_valid_utf8 "
-    # JSON text, lists and maps
-    "get_json_object json_array_length json_object_keys to_json array array_contains array_distinct array_except "
-    "array_intersect array_join array_max array_min array_position array_size array_union arrays_overlap "
-    "cardinality element_at get map_contains_key map_keys map_values size slice sort_array try_element_at "
-    # times
-    "add_months date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd "
-    "datediff datepart day dayname dayofmonth dayofweek dayofyear extract from_unixtime from_utc_timestamp "
-    "hour last_day make_date make_timestamp minute month monthname months_between next_day quarter second "
-    "timestamp timestamp_micros timestamp_millis timestamp_seconds to_date to_timestamp to_unix_timestamp "
-    "to_utc_timestamp trunc try_to_date try_to_timestamp unix_date unix_micros unix_millis unix_seconds "
-    "unix_timestamp weekday weekofyear year timestampadd timestampdiff convert_timezone "
-    # types, as functions and after AS
-    "cast try_cast bigint binary boolean decimal double float int smallint string tinyint to_number "
-    "try_to_number to_char to_varchar typeof"
-)
-"""Deterministic functions of their arguments. Functions that make text of any length (`repeat`) are left out."""
+_BY_RESULT = {
+    "string": "base64 btrim char chr concat concat_ws decode format_number hex initcap lcase left lower lpad ltrim "
+    "mask md5 overlay printf regexp_extract regexp_replace regexp_substr replace reverse right rpad rtrim sha sha1 "
+    "sha2 soundex split_part substr substring substring_index translate trim ucase upper url_decode url_encode "
+    "get_json_object date_format dayname monthname from_unixtime to_char to_varchar typeof to_json array_join string",
+    "int": "ascii bit_length char_length character_length find_in_set instr len length levenshtein locate octet_length "
+    "position regexp_count regexp_instr hash json_array_length array_size cardinality size bit_count "
+    "date_diff datediff day dayofmonth dayofweek dayofyear hour minute month quarter second unix_date weekday "
+    "weekofyear year int",
+    "bigint": "crc32 xxhash64 array_position unix_micros unix_millis unix_seconds unix_timestamp to_unix_timestamp "
+    "width_bucket timestampdiff bigint",
+    "double": "cbrt cos sin tan acos asin atan atan2 degrees exp ln log log10 log2 pow power radians rint sign signum "
+    "sqrt months_between double",
+    "boolean": "contains endswith startswith equal_null isnan isnotnull isnull like ilike rlike regexp regexp_like "
+    "array_contains arrays_overlap map_contains_key is_valid_utf8 boolean",
+    "date": "add_months date date_add date_from_unix_date date_sub last_day make_date next_day to_date trunc "
+    "try_to_date",
+    "timestamp": "date_trunc from_utc_timestamp make_timestamp timestamp timestamp_micros timestamp_millis "
+    "timestamp_seconds to_timestamp to_utc_timestamp try_to_timestamp",
+    "binary": "encode unbase64 unhex binary",
+    "tinyint": "bit_get getbit tinyint",
+    "smallint": "smallint",
+    "float": "float",
+    "array<string>": "split json_object_keys",
+    "": "abs array array_distinct array_except array_intersect array_max array_min array_union bround cast ceil "
+    "ceiling coalesce convert_timezone date_part dateadd datepart decimal element_at extract floor get greatest if "
+    "ifnull least map_keys map_values mod nanvl negative nullif nvl nvl2 pmod positive round shiftleft shiftright "
+    "slice sort_array timestampadd to_number try_add try_cast try_divide try_element_at try_mod try_multiply "
+    "try_subtract try_to_number",
+}
+"""The type of a result → the functions that have it, whatever their arguments; the last ones depend on them."""
+FUNCTION_TYPES = {name: kind for kind, names in _BY_RESULT.items() for name in names.split()}
+"""Function that may be called, also types and what stands after AS → the type of its result; empty where it depends on
+the arguments. All are deterministic. Functions that make text of any length (`repeat`) are left out."""
+FUNCTIONS = frozenset(FUNCTION_TYPES)
 
 _KEYWORDS = _words(
     "and or not in like ilike rlike regexp between is null true false case when then else end as div "

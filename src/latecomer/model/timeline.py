@@ -19,9 +19,8 @@ import numpy as np
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.holding import PATIENCE, SilentPartition
-from latecomer.model.marks import Active, Marks, PartitionMark
+from latecomer.model.marks import Active, Marks, Moving, PartitionMark, SummaryColumns
 from latecomer.model.strategies import Ascending, Bounded, State, Strategy, TickSummary
-from latecomer.model.tick_summaries import Moving, SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
@@ -140,11 +139,10 @@ class Timeline:
             return self._what_is_known(name, Progress(newest, seen_at))
 
         lags = np.array([lag_of(self.strategy, None, name) for name in summaries.names], np.int64)
-        moving = Moving(summaries, self._gathered(), lags, known)
-        for nth, name in enumerate(summaries.names):
-            if name in self.partitions:
-                moving.put(nth, self.partitions[name].state, self.partitions[name].seen_at)
-        return moving
+        before = [self.partitions.get(name, Progress(None, BEGIN_OF_TIME)) for name in summaries.names]
+        newest = np.array([BEGIN_OF_TIME if each.state is None else each.state for each in before], np.int64)
+        seen_at = np.array([each.seen_at for each in before], np.int64)
+        return Moving(summaries, self._gathered(), lags, newest, seen_at, known)
 
     def name_partitions(self, named: Mapping[str, bool], at: int | None = None) -> None:
         """Name all partitions, and say whether each has more data to read.
@@ -422,10 +420,8 @@ class Timeline:
         return self._all_marks
 
     def _what_is_known(self, name: str, progress: Progress) -> PartitionMark:
-        awaited = self.named.get(name, False)
-        return PartitionMark(
-            name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited
-        )
+        idle_after = None if self.named.get(name, False) else self._idle_after(name)
+        return PartitionMark(name, self._mark(name, progress), progress.seen_at, idle_after)
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from latecomer.model.base import Model, without_defaults
-from latecomer.model.durations import PositiveDuration
+from latecomer.model.durations import PARTS, WRITTEN_POSITIVE, PositiveDuration
 from latecomer.model.predicates import check_where, with_paths_quoted
 
 Per = Literal["firing", "batch"]
@@ -197,46 +197,23 @@ def _read_late(written: object) -> object:
     return rule
 
 
-_INTERVAL = "(?=.*[1-9])([0-9]+(us|ms|s|m|h|d))+"
-_DURATION = {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["30s", "1m"]}
-_PER = {"per": {"enum": ["firing", "batch"]}}
-
-
-def _object(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
-    part = {"type": "object"}
-    several = {"type": "array", "items": part, "minItems": 1}
-    count = {"type": "integer", "minimum": 1}
-    kinds = [
-        _object(["every"], every=_DURATION, clock=clock, **_PER),
-        _object(["count"], count=count, **_PER),
-        _object(["after_first"], after_first=_DURATION),
-        _object(["when"], when={"type": "string"}),
-        _object(["any"], any=several),
-        _object(["all"], all=several),
-        _object(["repeat"], repeat=part),
-    ]
-    return {"anyOf": [text, *kinds, *more]}
+def _schema(text: str, examples: list[str], clock: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a trigger that is written as a text, or as one of the rules."""
+    kinds = [kind.model_json_schema() for kind in KINDS.values() if kind is not Until]
+    kinds[0]["properties"]["clock"] = clock
+    repeated = {"type": "object", "properties": {"repeat": {"type": "object"}}}
+    alone = {**repeated, "required": ["repeat"], "additionalProperties": False}
+    return {"anyOf": [{"type": "string", "pattern": text, "examples": examples}, *kinds, alone, *more]}
 
 
 _EARLY = _schema(
-    {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["1m"]},
+    WRITTEN_POSITIVE["pattern"],
+    ["1m"],
     {"enum": ["arrival", "event"]},
-    _object(["repeat", "until"], repeat={"type": "object"}, until={"type": "object"}),
+    Until.model_json_schema(),
     {"type": "null"},
 )
-_LATE = _schema(
-    {"type": "string", "pattern": f"^(batch|every +{_INTERVAL})$", "examples": ["batch", "every 30s"]},
-    {"const": "arrival"},
-)
+_LATE = _schema(f"^(batch|every +(?=.*[1-9]){PARTS})$", ["batch", "every 30s"], {"const": "arrival"})
 
 
 def per_firing(rule: object) -> TypeGuard[Rule]:

@@ -1,4 +1,4 @@
-"""What retention has removed, and the event time since which the log is whole.
+"""What retention has removed, the event time since which the log is whole, and the outputs that need all of it.
 
 The record is the table `removals`: for each batch, table and unit, how much was removed, and the fates of the events in
 the ledger. It is written before anything is removed: so its batches count as removed, even if some rows still exist.
@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from latecomer.errors import NotCovered
+from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zoned import written
@@ -129,3 +129,33 @@ def removal_totals(store: Store) -> pa.Table:
         "order by \"table\", output, case unit when 'events' then 0 else 1 end, unit",
     )
     return store.as_amounts(rows)
+
+
+# Outputs, and how far each has come
+
+LAST = (1 << 63) - 1
+"""No batch has a larger number."""
+
+
+def reached_by_output(store: Store, until: int = LAST) -> dict[str, int]:
+    """The last batch, up to one, in which each output took part."""
+    sql = f"select output, max(batch) as last from t where batch <= {until} group by output"
+    return {row["output"]: row["last"] for row in store.ledger.query_rows(sql)}
+
+
+def outputs_to_compute(store: Store) -> list[str]:
+    """The new outputs, to be computed from the log; an error where that is impossible."""
+    if store.ledger.last_batch() < 0:
+        return []
+    reached = reached_by_output(store)
+    newest = max(reached.values(), default=-1)
+    new = [name for name in store.pipeline.outputs if name not in reached]
+    for name in new:
+        require_covered(store, f"output {name} is new and", "leave it out, or start a new store")
+    for name in store.pipeline.outputs:
+        if name in reached and reached[name] < newest:
+            raise StoreMismatch(
+                f"output {name} was left out of the pipeline after batch {reached[name]}, and the log has gone "
+                f"on to batch {newest}; give it a new name, and it is computed from the log"
+            )
+    return new

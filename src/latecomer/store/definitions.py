@@ -14,14 +14,18 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.renames import parse_column
 from latecomer.errors import StoreMismatch
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Tumbling
+from latecomer.store import files
+from latecomer.store.files import Location
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.pins import PINS
+from latecomer.store.table import Table
+from latecomer.store.turns import SOURCES
 
 WALL_CLOCK = "wall"
 """Pinned with windows shorter than a day in a zone: they follow its wall clock."""
@@ -139,8 +143,21 @@ def with_new_renames(
     return {**before, "columns": {**renames, **new} or None}
 
 
-_OWN_STATE = frozenset({"sum", "count", "min", "max"})
-"""Aggregates that store nothing but their value."""
+_TABLES = ("dead_letters", "repairs", "duplicates", "events", "watermarks", "ledger")
+_PROGRESS = ("found", "offsets")
+"""Folders with files and answers of a source, which are written down before a batch of them is in any table."""
+
+
+def fix_if_unread(root: Location) -> str | None:
+    """The fix for a definition that differs from a store that never began a batch; None where one was begun: then a
+    part of it may be in the store, or the source may no longer have what it gave."""
+    if any(files.names(root / folder) for folder in _PROGRESS):
+        return None
+    if any(file.parent.name in _PROGRESS for file in files.files_below(root / SOURCES)):
+        return None
+    if any(Table(root / name, None).last_batch() >= 0 for name in _TABLES):
+        return None
+    return f"delete the store at {root} and run again: no batch was read yet"
 
 
 def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> str:
@@ -171,8 +188,5 @@ def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool
     kept, wanted = old.values, new.values
     if old.keys != new.keys or any(wanted.get(column) != kind for column, kind in kept.items()):
         return False
-    return all(_same_state(each, after.aggregates[name]) for name, each in before.aggregates.items())
-
-
-def _same_state(before: Aggregate, after: Aggregate) -> bool:
-    return before == after or {before.function, after.function} <= _OWN_STATE
+    pairs = ((each, after.aggregates[name]) for name, each in before.aggregates.items())
+    return all(one == other or {one.function, other.function} <= ADDITIVE for one, other in pairs)

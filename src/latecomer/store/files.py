@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -79,13 +79,17 @@ def outage(location: Location, error: Exception) -> StoreError | None:
 _NAMED = ("__name__", "__qualname__", "__doc__")
 
 
-def _either(on_disk: Callable[_Given, _Result], at_url: Callable[..., _Result]) -> Callable[_Given, _Result]:
+def _either(
+    on_disk: Callable[Concatenate[Path, _Given], _Result], at_url: Callable[..., _Result]
+) -> Callable[Concatenate[Location, _Given], _Result]:
     """One function for both kinds of locations: its first argument is the location, and decides which one is called.
     The promise is that of `on_disk`."""
 
     @wraps(on_disk, assigned=_NAMED)  # it can be pickled by its name in this module
-    def chosen(*given: _Given.args, **named: _Given.kwargs) -> _Result:
-        return (at_url if isinstance(given[0], Url) else on_disk)(*given, **named)
+    def chosen(location: Location, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        if isinstance(location, Url):
+            return at_url(location, *given, **named)
+        return on_disk(Path(location), *given, **named)
 
     return chosen
 
@@ -96,15 +100,15 @@ def _nothing(*_: object) -> None:
 
 # Looking
 
-exists = _either(local.exists, objects.exists)
-is_file = _either(local.is_file, objects.is_file)
-is_folder = _either(local.is_folder, objects.is_folder)
-is_link = _either(local.is_link, lambda _: False)
+exists = _either(Path.exists, objects.exists)
+is_file = _either(Path.is_file, objects.is_file)
+is_folder = _either(Path.is_dir, objects.is_folder)
+is_link = _either(Path.is_symlink, lambda _: False)
 names = _either(local.names, objects.names)
 sizes = _either(local.sizes, objects.sizes)
 files_below = _either(local.files_below, objects.files_below)
-size = _either(local.size, objects.size)
-written_at = _either(local.written_at, objects.written_at)
+size = _either(os.path.getsize, objects.size)
+written_at = _either(os.path.getmtime, objects.written_at)  # in seconds since the epoch
 folder_identity = _either(local.folder_identity, _nothing)
 is_writable = _either(local.is_writable, lambda _: True)  # only a write can show that of a bucket
 
@@ -125,6 +129,8 @@ read_end = _either(local.read_end, open_files.read_end)
 replace_bytes = _either(local.replace_bytes, objects.replace_bytes)
 read_tagged = _either(local.read_tagged, objects.read_tagged)
 put_if = _either(local.put_if, objects.put_if)
+read_lease_file = _either(local.read_numbered, objects.read_tagged)
+put_lease_file = _either(local.put_numbered, objects.put_if)
 
 
 def read_text(file: Location) -> str:
@@ -155,10 +161,7 @@ def replace_text(file: Location, text: str) -> None:
     replace_bytes(file, text.encode("utf-8"))
 
 
-def require_conditional_puts(root: Location) -> None:
-    """Refuse an object store that cannot do `put_if`; every folder can."""
-    if isinstance(root, Url):
-        objects.require_conditional_puts(root)
+require_conditional_puts = _either(_nothing, objects.require_conditional_puts)  # every folder can do `put_if`
 
 
 # Removing and moving
@@ -166,20 +169,8 @@ def require_conditional_puts(root: Location) -> None:
 
 remove = _either(local.remove, objects.remove)
 remove_all = _either(local.remove_all, objects.remove_all)
-
-
-def remove_drafts(folder: Location, before: float) -> None:
-    """Remove what a process had begun to write to a URL before a moment, and was killed."""
-    if isinstance(folder, Url):
-        objects.remove_drafts(folder, before)
-
-
-def remove_empty(folder: Location, within: Location) -> None:
-    """Remove an empty folder, and then the empty folders above it, up to `within`, which stays."""
-    if not isinstance(folder, Url):
-        local.remove_empty(folder, within)
-    elif isinstance(within, Url):
-        objects.remove_empty(folder, within)
+remove_empty = _either(local.remove_empty, objects.remove_empty)
+remove_drafts = _either(_nothing, objects.remove_drafts)  # what a killed process had begun to write to a URL
 
 
 def move(file: Location, to: Location) -> Location:

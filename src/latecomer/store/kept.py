@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -117,7 +116,11 @@ class Shelf:
     def store(self, pipeline: Pipeline) -> Store:
         """The store of a pipeline, refreshed."""
         root = pipeline.store_path
-        identity = json.dumps([read_pins(root), _table_identities(root)], sort_keys=True, default=str)
+        tables = (root / name / LOG for name in ("ledger", "publications", "watermarks", "events"))
+        # Its tables tell a store from another one that was made in its place.
+        identity = json.dumps(
+            [read_pins(root), *map(fs.folder_identity, tables)], sort_keys=True, default=str
+        )
         known = self._stores.get(root)
         if known is not None and known[0] == identity and known[1].pipeline == pipeline:
             try:
@@ -130,10 +133,3 @@ class Shelf:
         store.keep(self._scratch.folder / str(self._opened))
         self._stores[root] = identity, store
         return store
-
-
-def _table_identities(root: Location) -> list[Any]:
-    """What tells a store from another one that was made in its place."""
-    return [
-        fs.folder_identity(root / name / LOG) for name in ("ledger", "publications", "watermarks", "events")
-    ]

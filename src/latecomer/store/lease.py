@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
 from uuid import uuid4
 
 from latecomer.errors import StoreError
-from latecomer.store.files import as_written
+from latecomer.store import files
+from latecomer.store.files import Location, Tagged, as_written
 
 LOG = logging.getLogger(__name__)
 TAKEOVER_SECONDS = 30.0
@@ -92,22 +92,21 @@ class StoredLease:
     tag: str
 
 
-class Place(Protocol):
-    """Where a lease is kept."""
+@dataclass(frozen=True)
+class LeaseFile:
+    """Where a lease is kept: an object at a URL, numbered versions in a folder."""
+
+    file: Location
 
     @property
     def name(self) -> str:
-        """The place, for errors."""
-        ...
+        return str(self.file)
 
-    def read(self) -> tuple[bytes, str] | None:
-        """The content and its tag; None where there is none."""
-        ...
+    def read(self) -> Tagged | None:
+        return files.read_lease_file(self.file)
 
     def put_if(self, content: bytes, tag: str | None) -> str | None:
-        """Replace the content with this tag, or, for None, write the first one; the new tag, or None where there is
-        another content."""
-        ...
+        return files.put_lease_file(self.file, content, tag)
 
 
 class LeaseClock:
@@ -138,7 +137,7 @@ class Holder:
     id: str = field(default_factory=lambda: uuid4().hex)
 
 
-def read_lease(place: Place) -> StoredLease | None:
+def read_lease(place: LeaseFile) -> StoredLease | None:
     """The record of a lease; None where nobody ever had it."""
     stored = place.read()
     if stored is None:
@@ -157,7 +156,7 @@ class Watcher:
     """Watches a lease that an engine wants, and takes it as soon as possible."""
 
     def __init__(
-        self, place: Place, holder: Holder, clock: LeaseClock, first_token: Callable[[], int] = lambda: 1
+        self, place: LeaseFile, holder: Holder, clock: LeaseClock, first_token: Callable[[], int] = lambda: 1
     ) -> None:
         """`first_token` gives the token where there is no lease: tables may have tokens of a lease that was removed."""
         self.place, self.holder, self.clock = place, holder, clock
@@ -206,7 +205,7 @@ class Watcher:
 class Lease:
     """A lease, as its holder knows it."""
 
-    def __init__(self, place: Place, mine: StoredLease, clock: LeaseClock) -> None:
+    def __init__(self, place: LeaseFile, mine: StoredLease, clock: LeaseClock) -> None:
         self.place, self.clock = place, clock
         self._mine = mine
         self._writing = threading.Lock()

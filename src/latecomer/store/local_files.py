@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -31,23 +32,6 @@ _NOT_OFFERED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 # Looking
-
-
-def exists(location: Location) -> bool:
-    return Path(location).exists()
-
-
-def is_file(location: Location) -> bool:
-    return Path(location).is_file()
-
-
-def is_folder(location: Location) -> bool:
-    return Path(location).is_dir()
-
-
-def is_link(location: Location) -> bool:
-    """Whether it is a symbolic link."""
-    return Path(location).is_symlink()
 
 
 def names(folder: Location) -> list[str]:
@@ -76,15 +60,6 @@ def files_below(folder: Location) -> list[Location]:
     """Every file in a folder and in those below it, in order of name. Links to folders are not followed."""
     found: list[Location] = [Path(each, name) for each, _, inside in os.walk(folder) for name in inside]
     return sorted(found)
-
-
-def size(file: Location) -> int:
-    return os.stat(file).st_size
-
-
-def written_at(location: Location) -> float:
-    """When a file was last written, or a folder's list of names; in seconds since the epoch."""
-    return os.stat(location).st_mtime
 
 
 def folder_identity(folder: Location) -> tuple[int, int] | None:
@@ -150,6 +125,67 @@ def put_if(file: Location, content: bytes, tag: str | None) -> str | None:
 
 def _tag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+# A small file that engines replace without a lock: a folder of numbered versions
+#
+# A lease cannot use a lock: an engine that is stopped keeps its lock, and nobody could take over from it. Some shared
+# folders have no locks at all. A version gets its number by a hard link, once its content is complete. Of several
+# engines, one gets the link. The highest number is the file, and older versions are removed. A slow engine may get a
+# number that was removed long ago. Then it sees a higher one, and nobody ever reads its own.
+
+
+def read_numbered(folder: Location) -> Tagged | None:
+    """The content and its tag, the number; None where there is no version."""
+    while numbers := _numbers(folder):
+        with suppress(FileNotFoundError):  # it was replaced meanwhile
+            return Tagged(read_bytes(_version(folder, numbers[-1])), str(numbers[-1]))
+    return None
+
+
+def put_numbered(folder: Location, content: bytes, tag: str | None) -> str | None:
+    """Replace the version with this tag, or write the first one for None. Gives the new tag, or None where there is
+    another version by now; even then the new one may exist for a moment."""
+    number = int(tag or 0) + 1
+    make_folder(folder)
+    draft = folder / f".{uuid4().hex}"
+    try:
+        with open(draft, "wb") as opened:
+            opened.write(content)
+        sync(draft)
+        if not _link(draft, _version(folder, number)):
+            return None
+    finally:
+        Path(draft).unlink(missing_ok=True)
+    sync_folder(folder)
+    numbers = _numbers(folder)
+    if numbers[-1] != number:
+        Path(_version(folder, number)).unlink(missing_ok=True)
+        return None
+    for before in numbers[:-1]:
+        Path(_version(folder, before)).unlink(missing_ok=True)
+    return str(number)
+
+
+def _link(draft: Location, version: Location) -> bool:
+    """Give a draft the name of a version; False where the name is taken."""
+    try:
+        os.link(draft, version)
+    except FileExistsError:
+        return Path(draft).stat().st_nlink > 1  # a server that got the request twice made it the first time
+    return True
+
+
+def _numbers(folder: Location) -> list[int]:
+    try:
+        stems = (each.stem for each in Path(folder).iterdir() if each.suffix == ".json")
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _version(folder: Location, number: int) -> Location:
+    return folder / f"{number:012}.json"
 
 
 # Removing and moving
@@ -258,7 +294,7 @@ def make_folders(folder: Location) -> None:
 
 def make_folder(folder: Location) -> None:
     """Make a folder that survives a power cut."""
-    missing = [each for each in (folder, *folder.parents) if not exists(each)]
+    missing = [each for each in (folder, *folder.parents) if not Path(each).exists()]
     os.makedirs(folder, exist_ok=True)
     for each in reversed(missing):
         sync_folder(each.parent)

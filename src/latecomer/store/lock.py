@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from latecomer.errors import StoreError, StoreInUse
@@ -23,8 +22,7 @@ from latecomer.store import files
 from latecomer.store.commits import LEASE, is_table, tables_in
 from latecomer.store.fences import Fence, in_force
 from latecomer.store.files import Location, LockFile, is_url, is_writable, lock_holder, make_folder
-from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, Record, Watcher, read_lease
-from latecomer.store.numbered_files import put_numbered, read_numbered
+from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, LeaseFile, Record, Watcher, read_lease
 from latecomer.store.pins import PINS
 from latecomer.store.table import Table
 from latecomer.store.turns import AWAY, SOURCES, TURN
@@ -198,23 +196,6 @@ def _locked(
         finally:
             with suppress(OSError):  # the first error is the one to report
                 lock.sign("")
-
-
-@dataclass(frozen=True)
-class LeaseFile:
-    """Where a lease is kept: an object at a URL, numbered versions in a folder."""
-
-    file: Location
-
-    @property
-    def name(self) -> str:
-        return str(self.file)
-
-    def read(self) -> tuple[bytes, str] | None:
-        return files.read_tagged(self.file) if is_url(self.file) else read_numbered(self.file)
-
-    def put_if(self, content: bytes, tag: str | None) -> str | None:
-        return (files.put_if if is_url(self.file) else put_numbered)(self.file, content, tag)
 
 
 APPLICATIONS = {LOCK: LEASE, COMPACT: f"{LEASE}-compact", TABLE: f"{LEASE}-table"}

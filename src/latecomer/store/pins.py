@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from latecomer.errors import StoreMismatch
 from latecomer.errors.system import refusal_of
@@ -13,13 +15,54 @@ from latecomer.model.types import normal_type
 from latecomer.store import files
 from latecomer.store.fences import rewrite
 from latecomer.store.files import Location, make_folder
-from latecomer.store.migrations import FORMAT, SUMS, upgraded
+from latecomer.store.migrations import FORMAT, STEPS, upgraded, with_sums
 
 PINS = "pipeline.json"
 MOVED = "moved_to"
 """The key for the new location of a store that was moved."""
-_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict, SUMS: str}
-"""The keys that every store has besides its format, and their types."""
+
+
+def _written_type(kind: str) -> str:
+    if normal_type(kind) != kind:
+        raise ValueError(f"latecomer writes {normal_type(kind)}")
+    return kind
+
+
+_Columns = dict[str, Annotated[str, AfterValidator(_written_type)]]
+
+
+class _Part(BaseModel):
+    """A part of the file; its other keys are checked by those who read them."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Schema(_Part):
+    schema_: str = Field(alias="schema")
+
+
+class _Policy(_Part):
+    trigger: dict[str, Any] = {}
+
+
+class _Period(_Part):
+    """A policy, the batch since which it applies, and perhaps a definition."""
+
+    since: int
+    policy: _Policy
+    definition: dict[str, Any] = {}
+
+
+class _Pins(_Part):
+    """What every store has besides its format, and what it may have."""
+
+    pipeline: str
+    outputs: dict[str, dict[str, Any]]
+    policies: dict[str, list[_Period]]
+    columns: _Columns
+    sums: str
+    sources: dict[str, _Columns] = {}
+    schemas: dict[str, _Schema] = {}
 
 
 def is_store(root: Location) -> bool:
@@ -45,17 +88,27 @@ def read_pins(root: Location) -> dict[str, Any] | None:
             f"store {root} was moved; write store: {written[MOVED]} in the pipeline file, and delete {root} once "
             "nobody needs it"
         )
-    pinned = upgraded(written)
-    if pinned is None:
+    if written.get("format") not in (*STEPS, FORMAT):
         raise StoreMismatch(
             f"store {root} has format {written.get('format')}, and this latecomer knows none beyond {FORMAT}; use the "
             "latecomer that made it, or a later one"
         )
-    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
-        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
-    if (wrong := _misshapen(pinned)) is not None:
-        raise StoreMismatch(f"store {root}: {PINS}: {wrong} is not what latecomer writes; restore it")
-    return pinned
+    try:
+        _Pins.model_validate(with_sums(written))
+    except ValidationError as error:
+        raise StoreMismatch(f"store {root}: {PINS}{_what_is_wrong(error)}; restore it") from None
+    return upgraded(written)
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    """The keys that the file lacks, or the first entry that latecomer cannot have written."""
+    found = error.errors()
+    if lacking := [
+        str(each["loc"][0]) for each in found if each["type"] == "missing" and len(each["loc"]) == 1
+    ]:
+        return f" lacks {', '.join(lacking)}"
+    place, value = ".".join(map(str, found[0]["loc"])), found[0]["input"]
+    return f": {place}{f' ({value!r})' if isinstance(value, str) else ''} is not what latecomer writes"
 
 
 def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
@@ -66,46 +119,3 @@ def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
 def mark_moved(root: Location, to: str) -> None:
     """Mark a store as moved: from here on it cannot be opened in this place."""
     write_pins(root, {**json.loads(files.read_text(root / PINS)), MOVED: to})
-
-
-def _misshapen(pinned: Mapping[str, Any]) -> str | None:
-    """The first entry that latecomer cannot have written."""
-    sources = pinned.get("sources", {})
-    if not isinstance(sources, dict) or not all(isinstance(each, dict) for each in sources.values()):
-        return "sources"
-    of_each = {"columns": pinned["columns"], **{f"sources.{name}": each for name, each in sources.items()}}
-    for place, columns in of_each.items():
-        for column, kind in columns.items():
-            if not _is_type(kind):
-                return f"{place}.{column} ({kind!r})"
-    schemas = pinned.get("schemas", {})
-    if not isinstance(schemas, dict) or not all(map(_is_schema, schemas.values())):
-        return "schemas"
-    for name, definition in pinned["outputs"].items():
-        if not isinstance(definition, dict):
-            return f"outputs.{name}"
-    for name, entries in pinned["policies"].items():
-        if not isinstance(entries, list) or not all(map(_is_period, entries)):
-            return f"policies.{name}"
-    return None
-
-
-def _is_type(kind: object) -> bool:
-    try:
-        return isinstance(kind, str) and normal_type(kind) == kind
-    except ValueError:
-        return False
-
-
-def _is_schema(entry: object) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("schema"), str)
-
-
-def _is_period(entry: object) -> bool:
-    """Whether it has a policy, the batch since which it applies, and perhaps a definition."""
-    return (
-        isinstance(entry, dict)
-        and type(entry.get("since")) is int
-        and isinstance(entry.get("policy"), dict)
-        and isinstance(entry.get("definition", {}), dict)
-    )

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import SkipValidation, StrictInt, TypeAdapter
 
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
-from latecomer.store.order import DEAD_LETTER_ORDER
 from latecomer.store.sql import listed
+from latecomer.store.standing import DEAD_LETTER_ORDER
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
@@ -40,9 +41,9 @@ FILED_AS = "letter_reason"
 class Repair:
     """A replay of dead letters that has a batch: it is completed, whatever happens."""
 
-    folder: Location
-    batch: int
-    arrival: int
+    folder: SkipValidation[Location]
+    batch: StrictInt
+    arrival: StrictInt
     """When its events arrive, in microseconds."""
     fix: Mapping[str, Any]
     forms: Sequence[Mapping[str, Any]]
@@ -58,33 +59,28 @@ class Repair:
         """The outcome of each dead letter, as rows for `repairs`."""
         return files.read_table(self.folder / _OUTCOME)
 
+    def keep(self, letters: pa.Table, outcome: pa.Table) -> None:
+        """Write it, durably. From here on its batch is taken."""
+        root = self.folder.parent
+        confirm_held(root)
+        files.remove_all(self.folder)
+        files.make_folder(self.folder)
+        written = [
+            files.write_table(letters, self.letters),
+            files.write_table(outcome, self.folder / _OUTCOME),
+        ]
+        files.sync_files(written, root)
+        plan = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "folder"}
+        confirm_held(root)
+        files.replace_text(self.folder / _PLAN, json.dumps(plan, indent=1) + "\n")
+
     def tidy(self) -> None:
         """Remove it: it is complete."""
         confirm_held(self.folder)
         files.remove_all(self.folder)
 
 
-def keep_repair(
-    root: Location,
-    batch: int,
-    arrival: int,
-    fix: Mapping[str, Any],
-    forms: Sequence[Mapping[str, Any]],
-    letters: pa.Table,
-    outcome: pa.Table,
-    source: str = "",
-) -> Repair:
-    """Write a replay, durably. From here on its batch is taken."""
-    folder = root / FOLDER
-    confirm_held(root)
-    files.remove_all(folder)
-    files.make_folder(folder)
-    written = [files.write_table(letters, folder / _LETTERS), files.write_table(outcome, folder / _OUTCOME)]
-    files.sync_files(written, root)
-    plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms, "source": source}
-    confirm_held(root)
-    files.replace_text(folder / _PLAN, json.dumps(plan, indent=1) + "\n")
-    return Repair(folder, batch, arrival, fix, forms, source)
+_STORED = TypeAdapter(Repair)
 
 
 def kept_repair(root: Location) -> Repair | None:
@@ -94,12 +90,7 @@ def kept_repair(root: Location) -> Repair | None:
     if text is None:
         return None
     with files.as_written(folder / _PLAN):
-        plan = json.loads(text)
-        fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
-        repair = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
-        if not (type(repair.batch) is int and type(repair.arrival) is int):
-            raise TypeError
-        return repair
+        return _STORED.validate_python({**json.loads(text), "folder": folder})
 
 
 _STANDING = "_standing_"
@@ -159,10 +150,10 @@ Moved = dict[tuple[int, str], Decimal]
 
 def moved_letters(repairs: Table) -> Moved:
     """The number of dead letters that each batch has repaired, and their amounts in the ledger."""
-    listed = repairs.files()
-    if not listed:
+    current = repairs.files()
+    if not current:
         return {}
-    rows = repairs.dataset(listed).to_table(["batch", "amounts"], pc.field("repaired"))
+    rows = repairs.dataset(current).to_table(["batch", "amounts"], pc.field("repaired"))
     counts = rows.group_by("batch").aggregate([([], "count_all")]).to_pylist()
     moved = {(row["batch"], EVENTS): Decimal(row["count_all"]) for row in counts}
     amounts = rows["amounts"].combine_chunks()

@@ -139,7 +139,9 @@ def reading_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
             return protobuf_model().reading(reader, view.format.message)
         return reading(reader)
     except SchemaError as error:
-        raise SourceError(f"the schema of {_place(view)}: {error}") from None
+        registered = _format(view)
+        place = registered.subject or getattr(registered, "schema_file", None) or view.files.path
+        raise SourceError(f"the schema of {place}: {error}") from None
 
 
 def key_of(view: Pipeline) -> str:
@@ -153,26 +155,19 @@ def _format(view: Pipeline) -> SchemaFormat:
     return view.format
 
 
-def _place(view: Pipeline) -> str:
-    registered = _format(view)
-    return registered.subject or getattr(registered, "schema_file", None) or view.files.path
-
-
 def _fetch_reader(view: Pipeline) -> dict[str, Any]:
-    avro = _format(view)
-    if avro.subject is not None:
-        return _of_subject(avro, view.base)
-    assert isinstance(avro, Avro)  # noqa: S101
-    if avro.schema_file is not None:
-        return {"schema": self_contained(_parsed(schema_text(avro, view.base), avro.schema_file))}
-    return {"schema": self_contained(_of_files(view))}
-
-
-def _parsed(text: str, what: str) -> Schema:
+    registered = _format(view)
+    if registered.subject is not None:
+        version, parsed = _version_of(registered, view.base)
+        place = {"subject": version.subject, "version": version.version, "id": version.id}
+        return {**_kind_of(registered).written(parsed.schema), **place}
+    assert isinstance(registered, Avro)  # noqa: S101
+    if registered.schema_file is None:
+        return {"schema": self_contained(_of_files(view))}
     try:
-        return parse_schema(text)
+        return {"schema": self_contained(parse_schema(schema_text(registered, view.base)))}
     except SchemaError as error:
-        raise SourceError(f"{what} is no Avro schema that can be used: {error}") from None
+        raise SourceError(f"{registered.schema_file} is no Avro schema that can be used: {error}") from None
 
 
 def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str]:
@@ -182,12 +177,6 @@ def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str
         return jsonschema.columns_of(parsed.schema)
     except SchemaError as error:
         raise SourceError(f"the schema of {version.subject}, version {version.version}: {error}") from None
-
-
-def _of_subject(registered: SchemaFormat, base: Path) -> dict[str, Any]:
-    version, parsed = _version_of(registered, base)
-    place = {"subject": version.subject, "version": version.version, "id": version.id}
-    return {**_kind_of(registered).written(parsed.schema), **place}
 
 
 def _version_of(registered: Registered, base: Path) -> tuple[Version, Parsed]:

@@ -22,7 +22,7 @@ from datasketches import (
 )
 
 from latecomer.model import types
-from latecomer.model.float_text import double_text, float_text
+from latecomer.model.json_text import double_text, float_text
 
 _BITS = 12
 """The logarithm of the number of registers: about 2 % of error."""

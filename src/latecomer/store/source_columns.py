@@ -19,8 +19,8 @@ from latecomer.config.views import place_in
 from latecomer.errors import SourceError, StoreMismatch, first_line
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
 from latecomer.store import layout
+from latecomer.store.definitions import fix_if_unread
 from latecomer.store.pins import read_pins
-from latecomer.store.unread import fix_if_unread
 
 
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:

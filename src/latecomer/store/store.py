@@ -36,6 +36,7 @@ from latecomer.store import layout, state_types
 from latecomer.store.definitions import (
     definition_of,
     fix_for,
+    fix_if_unread,
     listed,
     policy_of,
     read_definition,
@@ -50,7 +51,6 @@ from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
-from latecomer.store.unread import fix_if_unread
 
 CLOCKS = "clocks"
 """What a commit of the log calls the clocks by which the rows of its batch came."""

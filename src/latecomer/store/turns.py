@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from latecomer.errors import StoreError
 from latecomer.model.source_order import Begun, ReadTo
@@ -61,19 +61,16 @@ def take_turn(root: Location, turn: Turn) -> None:
 def whose_turn(root: Location) -> Turn:
     """What the last batch was made of."""
     try:
-        return _read_turn(json.loads(files.read_text(root / SOURCES / TURN)))
+        written = json.loads(files.read_text(root / SOURCES / TURN))
+        if "source" in written:
+            return Turn(str(written["source"]))
+        read_to = {name: ReadTo(batch, Begun(**begun)) for name, (batch, begun) in written["read_to"].items()}
+        return Turn(parts=[TurnPart(*each) for each in written["parts"]], read_to=read_to)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"store {root}: {SOURCES}/{TURN} cannot be read ({error}), and a batch that was interrupted is made of "
             "what it names; restore it"
         ) from None
-
-
-def _read_turn(written: Mapping[str, Any]) -> Turn:
-    if "source" in written:
-        return Turn(str(written["source"]))
-    read_to = {name: ReadTo(batch, Begun(**begun)) for name, (batch, begun) in written["read_to"].items()}
-    return Turn(parts=[TurnPart(*each) for each in written["parts"]], read_to=read_to)
 
 
 def write_away(root: Location, sources: frozenset[str]) -> None:

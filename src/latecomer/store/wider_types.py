@@ -22,16 +22,8 @@ def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
     """The type `before`, with each part widened to that of `after`. New fields of an object come last."""
     if not holds_all_values(before, after):
         return before
-    if pa.types.is_struct(before):
-        widened = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
-        names = {each.name for each in before}
-        return pa.struct([*widened, *(each for each in after if each.name not in names)])
-    if pa.types.is_list(before):
-        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
-    if pa.types.is_map(before):
-        values = before.item_field.with_type(_wider(before.item_type, after.item_type))
-        return pa.map_(before.key_field, values)
-    return after
+    both = (pa.schema([("widened", each)]) for each in (before, after))
+    return pa.unify_schemas(list(both), promote_options="permissive").field("widened").type
 
 
 def holds_all_values(before: pa.DataType, after: pa.DataType) -> bool:

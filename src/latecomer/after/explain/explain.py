@@ -51,11 +51,11 @@ from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
 from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
-from latecomer.store.order import publication_order
 from latecomer.store.private_columns import EVENTS as PANE_EVENTS
 from latecomer.store.private_columns import measure_column
 from latecomer.store.publications import Publications
 from latecomer.store.sql import moment_literal
+from latecomer.store.standing import publication_order
 from latecomer.store.store import joining
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)

@@ -50,7 +50,7 @@ from latecomer.store.files import Location, log_file, scratch, write_table
 from latecomer.store.layout import DEAD_LETTERS, REPAIRS
 from latecomer.store.lock import holder_of, require_writable
 from latecomer.store.recovery import held_for_run
-from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
+from latecomer.store.repairs import FILED_AS, FOLDER, Repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store
 
 LOG = logging.getLogger(__name__)
@@ -217,16 +217,11 @@ class _Trial:
         events = {number for number, outcome in enumerate(self.outcome) if outcome is None}
         records = self.records.rows
         chosen = records.filter(pc.is_in(records[NUMBER], pa.array(sorted(events), pa.int64())))
-        return keep_repair(
-            self.store.root,
-            batch,
-            self.arrival,
-            self.fix.written(),
-            [form.written() for form in self.records.forms],
-            chosen,
-            self._rows(batch),
-            self.source,
-        )
+        forms = [form.written() for form in self.records.forms]
+        fix, folder = self.fix.written(), self.store.root / FOLDER
+        repair = Repair(folder, batch, self.arrival, fix, forms, self.source)
+        repair.keep(chosen, self._rows(batch))
+        return repair
 
     def _tried(self, timeline: Timeline) -> list[Outcome]:
         letters = self.picked.letters

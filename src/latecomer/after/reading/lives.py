@@ -23,9 +23,9 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.written_values import csv_text, json_value
-from latecomer.store.order import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
+from latecomer.store.standing import publication_order
 
 MOST_PANES = 5000
 """An answer has at most so many panes, or those of one window. No window is shown with a part of its panes."""

@@ -53,9 +53,8 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.coverage import require_covered
+from latecomer.store.coverage import reached_by_output, require_covered
 from latecomer.store.files import Location, exists, is_folder, log_file, make_folder, names, scratch
-from latecomer.store.outputs import reached_by_output
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds

@@ -35,9 +35,7 @@ def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
         written = json.loads(read_text(root / PINS))
         steps = list(_steps(written))
         if steps and not dry_run:
-            made = upgraded(written)
-            assert made is not None  # noqa: S101 - it was read with the same steps
-            write_pins(root, made)
+            write_pins(root, upgraded(written))
     return steps
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import SilentPartition, holding_in_words
+from latecomer.model.marks import SummaryColumns
 from latecomer.model.source_order import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
-from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP

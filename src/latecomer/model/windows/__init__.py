@@ -14,11 +14,9 @@ from typing import Annotated, get_args
 from pydantic import BeforeValidator, SerializeAsAny
 
 from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Window, Windows
-from latecomer.model.windows.calendar import Calendar
 from latecomer.model.windows.session import Session
+from latecomer.model.windows.side_by_side import Calendar, Global, Tumbling
 from latecomer.model.windows.sliding import Sliding
-from latecomer.model.windows.tumbling import Tumbling
-from latecomer.model.windows.whole import Global
 
 __all__ = [
     "FIRST_MOMENT",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from latecomer.model.array_types import Integers, Micros
@@ -43,22 +41,6 @@ class Assigned(NamedTuple):
         return cls(np.arange(len(start), dtype=np.int64), start, end, end)
 
 
-def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros, Micros]:
-    """Start and end of the window that holds each moment, for windows side by side: each window is computed once."""
-    import numpy as np
-
-    known = np.unique(times)
-    starts, ends, at = [], [], 0
-    while at < len(known):
-        window = window_of(int(known[at]))
-        starts.append(window.start)
-        ends.append(window.end)
-        at = int(np.searchsorted(known, window.end))
-    start, end = np.array(starts, np.int64), np.array(ends, np.int64)
-    place = np.searchsorted(end, times, side="right")
-    return start[place], end[place]
-
-
 class Windows(Model):
     """The base of all windows: `{KIND: VALUE}` in the pipeline file, and in Python with the value as first argument."""
 
@@ -96,24 +78,3 @@ class Windows(Model):
         if value is not None:
             fields[self.kind] = value
         super().__init__(**fields)
-
-
-class SideBySide(Windows):
-    """The base of windows of which exactly one holds each event."""
-
-    @abstractmethod
-    def assign(self, event_time: int) -> Window:
-        """The one window that holds this event time."""
-
-    def assign_all(self, event_time: int) -> tuple[Window, ...]:
-        """Every window that holds this event time, ascending by start."""
-        return (self.assign(event_time),)
-
-    def ends(self, after: int, until: int) -> Iterator[int]:
-        """Every window end in `(after, until]`, ascending."""
-        if after >= until:  # also at the end of time, which no calendar goes beyond
-            return
-        end = self.assign(after).end
-        while end <= until:
-            yield end
-            end = self.assign(end).end

@@ -26,8 +26,8 @@ from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
 from latecomer.store.failed import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
-from latecomer.store.order import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.standing import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from latecomer.model.float_text import double_text, float_text
+from latecomer.model.json_text import double_text, float_text
 from latecomer.model.types import is_decimal, nested_type
 
 Shape = str | tuple[str, Mapping[str, Any]]

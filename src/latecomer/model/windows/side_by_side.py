@@ -1,15 +1,59 @@
-"""Windows side by side."""
+"""Windows side by side: exactly one holds each event."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_serializer, model_validator
 
 from latecomer.model.array_types import Micros
 from latecomer.model.durations import DAY, HOUR, PositiveDuration, SignedDuration
-from latecomer.model.windows.base import Assigned, SideBySide, Window, looked_up
-from latecomer.model.zones import Zone, to_local, to_utc
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Window, Windows
+from latecomer.model.zones import Zone, day_of, midnight, to_local, to_utc
+
+Unit = Literal["day", "week", "month", "quarter", "year"]
+_LONGEST: dict[Unit, int] = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
+
+
+class SideBySide(Windows):
+    """The base of windows of which exactly one holds each event."""
+
+    @abstractmethod
+    def assign(self, event_time: int) -> Window:
+        """The one window that holds this event time."""
+
+    def assign_all(self, event_time: int) -> tuple[Window, ...]:
+        """Every window that holds this event time, ascending by start."""
+        return (self.assign(event_time),)
+
+    def ends(self, after: int, until: int) -> Iterator[int]:
+        """Every window end in `(after, until]`, ascending."""
+        if after >= until:  # also at the end of time, which no calendar goes beyond
+            return
+        end = self.assign(after).end
+        while end <= until:
+            yield end
+            end = self.assign(end).end
+
+
+def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros, Micros]:
+    """Start and end of the window that holds each moment, for windows side by side: each window is computed once."""
+    import numpy as np
+
+    known = np.unique(times)
+    starts, ends, at = [], [], 0
+    while at < len(known):
+        window = window_of(int(known[at]))
+        starts.append(window.start)
+        ends.append(window.end)
+        at = int(np.searchsorted(known, window.end))
+    start, end = np.array(starts, np.int64), np.array(ends, np.int64)
+    place = np.searchsorted(end, times, side="right")
+    return start[place], end[place]
 
 
 class Tumbling(SideBySide):
@@ -130,3 +174,98 @@ class Tumbling(SideBySide):
         nth = min((event_time - cell.start) // self.size, last)
         start = cell.start + nth * self.size
         return Window(start, cell.end if nth == last else start + self.size)
+
+
+class Calendar(SideBySide):
+    """Days, weeks from Monday, months, quarters or years of a zone's calendar: `Calendar("month")`.
+
+    They run from midnight to midnight of the wall clock, so their lengths differ.
+
+    >>> from latecomer.model.durations import iso
+    >>> [iso(at) for at in Calendar("month", zone="Asia/Kolkata").assign(0)]
+    ['1969-12-31T18:30:00Z', '1970-01-31T18:30:00Z']
+    """
+
+    kind: ClassVar[str] = "calendar"
+    example: ClassVar[str] = "calendar: day"
+
+    calendar: Unit
+    zone: Zone = "UTC"
+
+    @property
+    def step(self) -> int:
+        return _LONGEST[self.calendar] * DAY
+
+    @property
+    def reach(self) -> int:
+        return (_LONGEST[self.calendar] + 1) * DAY
+
+    def assign(self, event_time: int) -> Window:
+        first = self._first_day(day_of(event_time, self.zone))
+        # Where a clock goes back over midnight, the wall clock may be off by one window.
+        if event_time < midnight(first, self.zone):
+            first = self._first_day(first - timedelta(days=1))
+        elif event_time >= midnight(self._following(first), self.zone):
+            first = self._following(first)
+        return Window(midnight(first, self.zone), midnight(self._following(first), self.zone))
+
+    def assign_many(self, times: Micros) -> Assigned:
+        return Assigned.one_each(*looked_up(times, self.assign))
+
+    def _first_day(self, day: date) -> date:
+        match self.calendar:
+            case "day":
+                return day
+            case "week":
+                return day - timedelta(days=day.weekday())
+            case "month":
+                return day.replace(day=1)
+            case "quarter":
+                return day.replace(month=day.month - (day.month - 1) % 3, day=1)
+            case "year":
+                return day.replace(month=1, day=1)
+
+    def _following(self, first: date) -> date:
+        return self._first_day(first + timedelta(days=_LONGEST[self.calendar]))
+
+
+class Global(SideBySide):
+    """One window for all of time, which only a drain closes: `Global()`, `{global: true}`.
+
+    >>> Global().assign(0) == Window(FIRST_MOMENT, END_OF_TIME)
+    True
+    """
+
+    kind: ClassVar[str] = "global"
+    example: ClassVar[str] = "global: true"
+    endless: ClassVar[bool] = True
+
+    whole: Literal[True] = Field(alias="global")
+
+    def __init__(self, value: Literal[True] = True, /, **fields: Any) -> None:
+        super().__init__(**{self.kind: value, **fields})
+
+    @model_serializer
+    def _written(self) -> dict[str, bool]:
+        return {self.kind: True}
+
+    @property
+    def step(self) -> int:
+        return FOREVER
+
+    @property
+    def reach(self) -> int:
+        return FOREVER
+
+    def assign(self, event_time: int) -> Window:
+        return Window(FIRST_MOMENT, END_OF_TIME)
+
+    def assign_many(self, times: Micros) -> Assigned:
+        import numpy as np
+
+        start, end = (np.full(len(times), moment, np.int64) for moment in (FIRST_MOMENT, END_OF_TIME))
+        return Assigned.one_each(start, end)
+
+    def ends(self, after: int, until: int) -> Iterator[int]:
+        if after < END_OF_TIME <= until:
+            yield END_OF_TIME
