@@ -47,7 +47,7 @@ def correct(
     Call it at any time, also while the pipeline runs: what is corrected already is not changed.
     """
     from latecomer.after.serving import correcting, grains, served
-    from latecomer.after.serving.postgres import keep_served
+    from latecomer.after.serving.views import keep_served
     from latecomer.cli.render import show
 
     choose_zone(zone, file, output)

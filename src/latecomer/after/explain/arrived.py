@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
 from latecomer.after.explain.evidence import ENVELOPE, DerivedValues, Evidence
-from latecomer.after.explain.filters import fates_in_windows
+from latecomer.after.explain.fates import fates_in_windows
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output

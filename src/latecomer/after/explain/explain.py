@@ -20,24 +20,23 @@ from latecomer.after.explain.evidence import Compute, DerivedValues, Evidence
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import (
     ACCEPTED,
+    NEEDS_SPARK,
     Event,
+    Filters,
     Judged,
     Periods,
+    as_set_aside,
+    came_before,
+    concerns,
     connected,
     in_force,
     judged_for,
     judged_sessions,
-)
-from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import LifePane, Published, Rules, follow
-from latecomer.after.explain.places import Finder, Place, grown_from
-from latecomer.after.explain.reasons import (
-    as_set_aside,
-    came_before,
-    concerns,
     reason_of,
     rebuilds_in_words,
 )
+from latecomer.after.explain.life import LifePane, Published, Rules, follow
+from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.log.known_ids import remembered_since

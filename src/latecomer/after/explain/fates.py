@@ -8,13 +8,17 @@ in force in the event's batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from latecomer.config.outputs import Output
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, OnError, Verdict, fate_of, judge
 from latecomer.model.windows import FIRST_MOMENT, Session, Window
+from latecomer.store.layout import PaneLayout
+from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.store import Store
 from latecomer.windowing.session_judge import session_of
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
@@ -169,3 +173,154 @@ def _judged(event: Event, window: Window, periods: Periods, leaves_out: LeavesOu
 
 def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
     return None if leaves_out is None else leaves_out(event, event.batch)
+
+
+UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
+"""Whether there was a filter, and whether it could be evaluated."""
+
+
+class Filters:
+    """The predicates of an output, by batch."""
+
+    def __init__(self, periods: Periods, types: Mapping[str, str], filed: Collection[Any] = ()) -> None:
+        self.periods = periods
+        self.types = types
+        self.filed = filed
+        """The places of events that failed when they came: derived columns are known only as they are now."""
+        self._known: dict[str, Predicate | None] = {}
+        """Each `where` that was needed; None where only Spark can evaluate it."""
+        self._passed: dict[tuple[str, Any], bool] = {}
+
+    def leaves_out(self, event: Event, batch: int) -> Fate | None:
+        """The fate of an event that the rules of a batch leave out: filtered, or failed. None where they keep it, or
+        where only Spark can tell."""
+        rules = in_force(self.periods, batch)
+        if rules.columns != self.periods[-1][1].columns and event.place in self.filed:
+            return Fate.FAILED
+        failed = event.failed if rules.on_error is not OnError.NULL else frozenset()
+        if failed.intersection(rules.columns_in_where):
+            return Fate.FAILED
+        if self._passes_where(event, rules.where) is False:
+            return Fate.FILTERED
+        return Fate.FAILED if failed.intersection(rules.columns_in_numbers) else None
+
+    def passes(self, event: Event, batch: int) -> bool | None:
+        """Whether the rules of a batch keep an event; None where only Spark can tell."""
+        if self.leaves_out(event, batch) is not None:
+            return False
+        return self._passes_where(event, in_force(self.periods, batch).where)
+
+    def _passes_where(self, event: Event, where: str | None) -> bool | None:
+        if where is None:
+            return True
+        if where not in self._known:
+            from latecomer.model.simple_predicates import NeedsSpark, predicate
+
+            try:
+                self._known[where] = predicate(where, self.types)
+            except NeedsSpark:
+                self._known[where] = None
+        keeps = self._known[where]
+        if keeps is None:
+            return None
+        # It is needed for each pane and event.
+        place = where, event.place
+        if place not in self._passed:
+            self._passed[place] = keeps(event.payload) is True
+        return self._passed[place]
+
+    @property
+    def any(self) -> bool:
+        """Whether the output has ever had a `where`."""
+        return any(output.where is not None for _, output in self.periods)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Each `where` that was needed and that only Spark can evaluate."""
+        return [where for where, keeps in self._known.items() if keeps is None]
+
+    @property
+    def state(self) -> str:
+        """Whether every `where` that was needed could be evaluated."""
+        return NEEDS_SPARK if self.unknown else FILTERED if self._known else UNFILTERED
+
+
+def fates_in_windows(
+    store: Store, output: str, events: Sequence[Event]
+) -> tuple[list[list[Fate | None]], bool]:
+    """The fates of each event, one for each of its windows, and whether a `where` needs Spark: then it has excluded no
+    event. Not for sessions, where an event's fate depends on others."""
+    rules = store.pipeline.outputs[output]
+    windows = rules.window
+    assert not isinstance(windows, Session)  # noqa: S101
+    periods = store.policies(output) or [(0, rules)]
+    filters = Filters(periods, PaneLayout(rules, store.layout).types)
+    fates = [
+        [
+            judged.fate
+            for window in windows.assign_all(event.event_time)
+            for judged in judged_for(window, [event], periods, filters.leaves_out)
+        ]
+        for event in events
+    ]
+    return fates, bool(filters.unknown)
+
+
+def came_before(duplicate: Event, logged: Iterable[Event], was_known: Callable[[Event], bool]) -> str:
+    """Why an event is a duplicate: the last delivery before it. Once an id is forgotten, it may be logged again, even
+    as an event of another window: then no delivery among these was known when the duplicate came."""
+    before = [
+        each
+        for each in logged
+        if each.event_id == duplicate.event_id
+        and each.batch <= duplicate.batch
+        and each is not duplicate
+        and was_known(each)
+    ]
+    if not before:
+        return "its id had come before"
+    last = max(before, key=lambda each: each.order)
+    return f"its id had come before: batch {last.batch}, {last.file}, position {last.position}"
+
+
+def rebuilds_in_words(store: Store, output: str) -> dict[int, str]:
+    """Each rebuild in words, by its batch."""
+    words = {}
+    for each in Rebuilds(store.root, output):
+        if each.batch is not None:
+            meaning = ", under another definition" if each.record.definition is not None else ""
+            words[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+    return words
+
+
+def reason_of(judged: Judged, rules: Output) -> str:
+    """Why an event is in no pane."""
+    if judged.fate is Fate.FILTERED:
+        return "where excludes it"
+    if judged.fate is Fate.FAILED:
+        used = [name for name in rules.columns if name in judged.event.failed] or list(rules.columns)
+        return f"{' or '.join(used)} cannot be computed for it"
+    if judged.fate in ACCEPTED:
+        return "where excludes it, since a rebuild changed it"
+    if judged.verdict is Verdict.LATE:
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+    if judged.verdict is Verdict.TOO_LATE:
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
+    return "the side output has it"
+
+
+def concerns(judged: Judged, window: Window) -> bool:
+    """Whether an event near a session is part of it, or was rejected by it."""
+    if judged.fate in ACCEPTED or judged.window is None:
+        return window.start <= judged.event.event_time < window.end
+    return judged.window.overlaps(window)
+
+
+def as_set_aside(judged: Judged, aside: bool) -> Judged:
+    """An event judged before its filter, corrected by whether the side output has it."""
+    if aside:
+        return replace(judged, fate=Fate.SIDE_OUTPUT)
+    if judged.fate is Fate.SIDE_OUTPUT:
+        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
+    return judged

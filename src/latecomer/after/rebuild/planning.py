@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN
+from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN, field_of, parts, write_panes
 from latecomer.after.rebuild.changes import changes as differences
-from latecomer.after.rebuild.corrected import field_of, parts, write_panes
 from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.log.events import EventLog

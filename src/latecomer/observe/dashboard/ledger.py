@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.explain.evidence import DerivedValues, Evidence
-from latecomer.after.explain.fates import Event
-from latecomer.after.explain.filters import fates_in_windows
+from latecomer.after.explain.fates import Event, fates_in_windows
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.model.durations import to_micros
