@@ -12,23 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latecomer.after.explain import diagram
 from latecomer.after.explain.diagram import FATES, Diagram, Point, some
-from latecomer.after.explain.document import shown_value
 from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import Published, is_number
+from latecomer.after.explain.life import History, Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
+from latecomer.after.explain.places import shown_value
 from latecomer.after.reading.choices import Clock
 from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
 from latecomer.model.zoned import current_zone, on_the_wall
-
-if TYPE_CHECKING:
-    from latecomer.after.explain.explanation import Explanation
 
 COLOURS = {
     Timing.EARLY: "#0891b2",
@@ -49,7 +46,7 @@ _AGES = 400 * 365 * UNITS["d"]
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
 
 
-def picture(explanation: Explanation) -> str:
+def picture(explanation: History) -> str:
     """The picture as SVG text."""
     return "\n".join(_Drawing(explanation).lines()) + "\n"
 
@@ -66,7 +63,7 @@ class _Dot:
 
 
 class _Drawing:
-    def __init__(self, explanation: Explanation) -> None:
+    def __init__(self, explanation: History) -> None:
         self.explanation = explanation
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
