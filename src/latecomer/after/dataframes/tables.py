@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from latecomer.after.dataframes.filters import Condition
 from latecomer.after.dataframes.slices import Finish, Letters, Rows, Slice
-from latecomer.after.reading.asof import starts_between
 from latecomer.after.reading.questions import (
     Question,
     late_rows,
@@ -23,6 +22,7 @@ from latecomer.after.reading.questions import (
     of_output,
     published_rows,
     standing_rows,
+    starts_between,
     watermark_rows,
     with_lag,
     with_publication,

@@ -41,7 +41,7 @@ from latecomer.log.known_ids import remembered_since
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration, to_micros
 from latecomer.model.ledger import EVENTS
-from latecomer.model.panes import Op, Timing, surviving
+from latecomer.model.panes import Op, surviving
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
@@ -156,27 +156,20 @@ class _Case:
         first, last = min(batches), max(batches)
         ends = self._batch_ends(first, last)
         times = Publications(self.store).times(first, last, self.finder.name)
-        return [self._pane(row, ends, times) for row in rows]
-
-    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int], times: Mapping[int, int]) -> LifePane:
-        fired_at = _micros(row["fired_at"])
-        return LifePane(
-            to_micros(row["window_start"]),
-            to_micros(row["window_end"]),
-            (),
-            {name: row[name] for name in self.policies.at(row["batch"]).aggregates if name in row},
-            row["sequence"],
-            Timing(row["timing"]),
-            Op(row["op"]),
-            bool(row["is_last"]),
-            batch=row["batch"],
-            published_at=times.get(row["batch"]),
-            ended_at=ends.get(row["batch"], fired_at),
-            fired_at=fired_at,
-            watermark=_micros(row["watermark"]),
-            events=row.get(PANE_EVENTS),
-            measures={measure: row.get(measure_column(measure)) for measure in self.store.measures()},
-        )
+        measures = self.store.measures()
+        return [
+            LifePane.of_row(
+                row,
+                (),
+                self.policies.at(row["batch"]).aggregates,
+                times,
+                ended_at=ends.get(row["batch"], _micros(row["fired_at"])),
+                watermark=_micros(row["watermark"]),
+                events=row.get(PANE_EVENTS),
+                measures={measure: row.get(measure_column(measure)) for measure in measures},
+            )
+            for row in rows
+        ]
 
     def _batch_ends(self, first: int, last: int) -> dict[int, int]:
         """The arrival clock at the end of these batches."""

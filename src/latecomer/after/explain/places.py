@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.asof import holds
-from latecomer.after.reading.questions import Book
+from latecomer.after.reading.questions import Book, holds
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError

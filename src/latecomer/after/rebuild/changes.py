@@ -6,7 +6,7 @@ CORRECTION panes are made of them; batch, moment and watermark are filled in whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files
+from latecomer.store.files import Location, new_parquet
 from latecomer.store.private_columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
 from latecomer.windowing.firing.panes import constant, last_of, numbers, places_of, timing_and_op
@@ -29,6 +29,8 @@ from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered
 
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
+_AT_ONCE = 1 << 16
+"""So many changes are made into panes at once."""
 NEAR = 1e-9
 """Floating point sums that differ by no more than this share are equal: they depend on the order of their terms."""
 
@@ -265,20 +267,13 @@ def _struct(rows: pa.Table, names: Sequence[str], present: Flags) -> pa.Array:
     return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~present))
 
 
-def parts(folder: Location) -> Iterator[pa.Table]:
-    """The changes of a rebuild, some thousand rows at a time."""
-    for file in parquet_files(folder):
-        with open_parquet(file) as changes:
-            for part in changes.iter_batches():
-                yield pa.table(part)
-
-
-def write_panes(range_: Range, changes: Location, folder: Location) -> None:
+def write_panes(range_: Range, changes: pa.Table, folder: Location) -> None:
     """Write a pane for each window and key that changes. Before it comes the retract of what it replaces, where the
     output retracts what it replaces, or where nothing takes its place."""
     logic = range_.logic
     with new_parquet(folder / "panes.parquet", logic.merger.schema) as writer:
-        for part in parts(changes):
+        for first in range(0, changes.num_rows, _AT_ONCE):
+            part = changes.slice(first, _AT_ONCE)
             for panes in (_retracts(range_, part), _inserts(range_, part)):
                 if panes.num_rows:
                     writer.write_table(panes)

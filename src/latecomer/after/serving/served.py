@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.reading.choices import Grain, Origin
-from latecomer.after.reading.folding import quotient
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.states import quotient
 from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
 from latecomer.after.serving.private_columns import STATES
 from latecomer.after.serving.statement import (
