@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from html import escape
 from typing import Any
 
 from latecomer.after.explain import diagram
-from latecomer.after.explain.diagram import FATES, Diagram, Point, some
+from latecomer.after.explain.diagram import FATES, INK, PALE, Diagram, Point, clock, line, safe, some, text
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import History, Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
@@ -43,7 +42,7 @@ _LARGE = 10**15
 """Labels of larger numbers do not show all digits."""
 _AGES = 400 * 365 * UNITS["d"]
 """A longer window is all of time, and is not drawn."""
-_INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
+_BAND = "#dbeafe"
 
 
 def picture(explanation: History) -> str:
@@ -82,7 +81,7 @@ class _Drawing:
             f'width="{_WIDTH}" height="{self.height}" font-family="system-ui, sans-serif" font-size="12" '
             f'role="img">'
         )
-        yield f"<title>{_safe(self._title())}</title>"
+        yield f"<title>{safe(self._title())}</title>"
         yield f'<rect width="{_WIDTH}" height="{self.height}" fill="white"/>'
         yield from self._band()
         yield from self._heading()
@@ -129,17 +128,17 @@ class _Drawing:
         return " · ".join(part for part in (self.explanation.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
-        yield _text(_RIGHT, 26, shortened(self._title(), 88), size=16, weight="600")
+        yield text(_RIGHT, 26, shortened(self._title(), 88), INK, size=16, weight="600")
         start, end = self.explanation.window
-        yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
+        yield text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", size=12)
         x = float(_RIGHT)
         present = dict.fromkeys(published.pane.timing for published in self.explanation.panes)
         for timing in present:
             yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
-            yield _text(x + 15, 68, timing.value, _PALE)
+            yield text(x + 15, 68, timing.value, size=12)
             x += 34 + 8 * len(timing.value)
         yield f'<rect x="{x}" y="58" width="14" height="12" fill="{_BAND}"/>'
-        yield _text(x + 20, 68, "the window", _PALE)
+        yield text(x + 20, 68, "the window", size=12)
 
     def _band(self) -> Iterator[str]:
         left, right = (min(max(self.time(at), self.left), self.right) for at in self.explanation.window)
@@ -164,13 +163,13 @@ class _Drawing:
             return round(top + _PANEL + (value - low) / height * (8 - _PANEL), 1)
 
         most = int((self.left - 16) / LETTER)
-        yield _text(self.left - 12, top + 20, shortened(name, most - 3), anchor="end", weight="600")
-        yield _text(
-            self.left - 12, top + 36, shortened(self._formula(name), most), _PALE, anchor="end", size=11
+        yield text(
+            self.left - 12, top + 20, shortened(name, most - 3), INK, anchor="end", size=12, weight="600"
         )
+        yield text(self.left - 12, top + 36, shortened(self._formula(name), most), anchor="end")
         zero = scale(0.0)
-        yield _line(self.left, zero, self.right, zero, "#d1d5db")
-        yield _text(self.left - 6, zero + 4, "0", _PALE, anchor="end", size=10)
+        yield line(self.left, zero, self.right, zero, "#d1d5db")
+        yield text(self.left - 6, zero + 4, "0", anchor="end", size=10)
         for each in dots.values():
             yield from self._steps(each, scale)
         shown = [dot for each in dots.values() for dot in each if dot.value is not None]
@@ -183,7 +182,7 @@ class _Drawing:
             label = _short(dot.value)
             place = labels.place(dot.x, scale(float(dot.value)), label, self.radius)
             if place is not None:
-                yield _text(*place, label, _INK, anchor="middle", size=11, halo=True)
+                yield text(*place, label, INK, anchor="middle", halo=True)
 
     def _dots(self, name: str) -> Mapping[Window, Sequence[_Dot]]:
         """By window, the value after each pane: None where it was taken back. Discarding panes add up."""
@@ -219,8 +218,8 @@ class _Drawing:
                 continue
             y = scale(float(dot.value))
             if level is not None and level != y:
-                yield _line(dot.x, level, dot.x, y, _PALE, 1.5)
-            yield _line(dot.x, y, until, y, _PALE, 1.5)
+                yield line(dot.x, level, dot.x, y, PALE, 1.5)
+            yield line(dot.x, y, until, y, PALE, 1.5)
             level = y
 
     def _dot(self, dot: _Dot, scale: _Scale) -> str:
@@ -229,7 +228,7 @@ class _Drawing:
         tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
         return (
             f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '
-            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{_safe(tip)}</title></circle>'
+            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{safe(tip)}</title></circle>'
         )
 
     # Events
@@ -242,9 +241,9 @@ class _Drawing:
         for number, fate in enumerate(self.rows):
             colour = FATES[fate][1]
             y = top + number * _ROW
-            yield _text(self.left - 12, y + 11, self._row_name(fate), _PALE, anchor="end", size=11)
+            yield text(self.left - 12, y + 11, self._row_name(fate), anchor="end")
             for x in sorted({self.time(each.event.arrival_time) for each in self._events(fate)}):
-                yield _line(x, y + 2, x, y + 12, colour, 1.5)
+                yield line(x, y + 2, x, y + 12, colour, 1.5)
 
     def _diagram(self) -> Diagram:
         """Event time against arrival time, of its events."""
@@ -271,50 +270,19 @@ class _Drawing:
 
     def _clock(self) -> Iterator[str]:
         y = self.life_height - _BOTTOM + 6
-        yield _line(self.left, y, self.right, y, _PALE)
-        for tick in self.time.ticks():
-            yield _line(tick.x, y, tick.x, y + 5, _PALE)
-            lines = [each for each in (tick.time, tick.date) if each]
-            for number, line in enumerate(lines):
-                yield _text(tick.x, y + 18 + 14 * number, line, _PALE, anchor="middle", size=11)
+        yield line(self.left, y, self.right, y, PALE)
+        yield from clock(self.time, y)
         gaps = self.time.gaps()
         for gap in gaps:
-            yield _line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
+            yield line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
             for shift in (-3, 2):
-                yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
-            yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
+                yield line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, PALE)
+            yield text(gap.x, y - 7, gap.length, anchor="middle", size=9, halo=True)
         fired = self.explanation.by_arrival or self.explanation.clock is Clock.ARRIVAL
         known = "what fired it had arrived" if fired else "its batch had ended"
         shortening = "; long gaps are shortened" if gaps else ""
         words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
-        yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
-    ends = f'x1="{round(x1, 1)}" y1="{round(y1, 1)}" x2="{round(x2, 1)}" y2="{round(y2, 1)}"'
-    return f'<line {ends} stroke="{colour}" stroke-width="{width}"/>'
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    colour: str = _INK,
-    anchor: str = "start",
-    size: int = 12,
-    weight: str = "400",
-    halo: bool = False,
-) -> str:
-    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
-    return (
-        f'<text x="{round(x, 1)}" y="{round(y, 1)}" fill="{colour}" text-anchor="{anchor}" '
-        f'font-size="{size}" font-weight="{weight}"{around}>{_safe(text)}</text>'
-    )
-
-
-def _safe(text: str) -> str:
-    """Text escaped for XML: values of events are shown, never interpreted."""
-    return escape("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
+        yield text(self.right, y + 50, words, anchor="end")
 
 
 def _short(value: Any) -> str:
