@@ -23,7 +23,6 @@ from latecomer.after.explain.fates import (
     NEEDS_SPARK,
     Event,
     Judged,
-    Periods,
     Policies,
     as_set_aside,
     came_before,
@@ -54,6 +53,7 @@ from latecomer.store.publications import Publications
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import joining
+from latecomer.windowing.fates import Periods
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
 

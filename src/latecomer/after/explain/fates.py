@@ -23,11 +23,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, OnError, Verdict, fate
 from latecomer.model.windows import Session, Window
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
+from latecomer.windowing.fates import Periods
 from latecomer.windowing.session_judge import KeySessions, bound_of, session_of
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
-Periods = Sequence[tuple[int, Output]]
-"""An output under each policy it has had, and the batch since which that was in force."""
 NEWEST = 2**62
 """A batch after all others: its rules are those in force now."""
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"

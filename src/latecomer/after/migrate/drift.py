@@ -143,18 +143,9 @@ def measure_drift(
     return drift
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some rows of the log, column by column: a dictionary for each row takes three times as long."""
-
-    envelope: Mapping[str, list[Any]]
-    columns: Mapping[str, list[Any]]
-    """Those of the two shapes, under the source's own names."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        names = list(self.columns)
-        for values in zip(*self.columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True))
+_Part = tuple[Mapping[str, list[Any]], Mapping[str, list[Any]]]
+"""Some rows of the log, column by column: their envelope, and the columns of the two shapes under the source's own
+names. A dictionary for each row takes three times as long."""
 
 
 def _logged(store: Store, checks: Checks) -> Iterator[pa.RecordBatch]:
@@ -181,7 +172,7 @@ def _parts(
         envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
         columns = {column: chosen.column(view[column]) for column in checks.columns}
         more = {name: chosen.column(name) for name in chosen.schema.names if name.startswith(_BY_SPARK)}
-        yield _Part(
+        yield (
             {name: column.to_pylist() for name, column in envelope.items()},
             {name: column.to_pylist() for name, column in {**columns, **more}.items()},
         )
@@ -189,9 +180,11 @@ def _parts(
 
 def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
     drifting, whole = [], Counter[Whose]()
-    whose = zip(part.envelope["producer"], part.envelope["schema_id"], strict=True)
-    arrivals = part.envelope[_ARRIVAL]
-    for number, (who, row) in enumerate(zip(whose, part.rows(), strict=True)):
+    envelope, columns = part
+    whose = zip(envelope["producer"], envelope["schema_id"], strict=True)
+    arrivals, rows = envelope[_ARRIVAL], zip(*columns.values(), strict=True)
+    for number, (who, values) in enumerate(zip(whose, rows, strict=True)):
+        row = dict(zip(columns, values, strict=True))
         kind = checks.drift(row)
         if kind is None:
             whole[who] += 1
@@ -204,7 +197,7 @@ def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
         shown = [
             Example(
                 kind,
-                **{name: values[number] for name, values in part.envelope.items()},
+                **{name: values[number] for name, values in envelope.items()},
                 values={column: row[column] for column in checks.columns},
                 expected={column: each.of(row) for column, each in checks.expressions.items()},
             )

@@ -115,7 +115,8 @@ def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: 
     order = DATAFUSION.listed([*ours.place, *then_by])
     with with_empty_ones(ours.panes, ours.table) as (panes, corrections):
         rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
-    return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
+    made = fitted(ours, rows, schema)
+    return _corrected(ours, rows, made) if ours.named("origin") in schema.names else made
 
 
 def served_schema(ours: Corrections) -> pa.Schema:
@@ -130,36 +131,28 @@ def served_schema(ours: Corrections) -> pa.Schema:
     return pa.schema([*fields, (ours.named("origin"), pa.string())])
 
 
-def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows with the values merged from the states of corrected rows."""
-    for name in ours.stated:
-        if STATES + name not in stated.schema.names:
+def _corrected(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
+    """The rows, with the values of corrected ones that SQL does not add up: merged from states, and averages from sums
+    and counts."""
+    origins = rows[ours.named("origin")].to_pylist()
+    corrected = [nth for nth, origin in enumerate(origins) if origin == Origin.CORRECTED]
+    for name in (*ours.stated, *ours.derived):
+        if name in ours.stated and STATES + name not in stated.schema.names:
             continue
-        field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
-        values, states = rows[name].to_pylist(), stated[STATES + name].to_pylist()
-        corrected = [nth for nth, origin in enumerate(origins) if origin == Origin.CORRECTED]
-        some = [nth for nth in corrected if states[nth] is not None]
+        field = rows.schema.field(name)
+        values = rows[name].to_pylist()
         for nth in corrected:
             values[nth] = None
-        for nth, value in zip(some, merged(ours.layout, name, [states[nth] for nth in some]), strict=True):
+        if name in ours.stated:
+            states = stated[STATES + name].to_pylist()
+            some = [nth for nth in corrected if states[nth] is not None]
+            made = merged(ours.layout, name, [states[nth] for nth in some])
+        else:
+            totals, counts = (rows[each].to_pylist() for each in ours.derived[name])
+            some = [nth for nth in corrected if counts[nth] and totals[nth] is not None]
+            made = [quotient(totals[nth], counts[nth], field.type) for nth in some]
+        for nth, value in zip(some, made, strict=True):
             values[nth] = value
-        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
-    return rows
-
-
-def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
-    """The averages of corrected rows, from their sums and counts."""
-    if not ours.derived or ours.named("origin") not in rows.schema.names:
-        return rows
-    corrected = [origin == Origin.CORRECTED for origin in rows[ours.named("origin")].to_pylist()]
-    for name, (total, count) in ours.derived.items():
-        field = rows.schema.field(name)
-        columns = (rows[each].to_pylist() for each in (name, total, count))
-        values = []
-        for late, value, of_all, number in zip(corrected, *columns, strict=True):
-            known = number and of_all is not None
-            average = quotient(of_all, number, field.type) if late and known else None
-            values.append(average if late else value)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
 
