@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
 from latecomer.after.explain.evidence import ENVELOPE, Evidence
 from latecomer.after.explain.fates import fates_in_windows
-from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.timeline import met_watermarks, micros
 from latecomer.config.outputs import Output
 from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.opening import not_computed
-from latecomer.after.reading.alignment import alignment_of
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.questions import (
     OUTPUT,
@@ -35,6 +34,7 @@ from latecomer.after.reading.questions import (
 )
 from latecomer.after.reading.sequence_gaps import sequence_gaps
 from latecomer.after.reading.states import open_windows
+from latecomer.after.reading.timeline import alignment_of
 from latecomer.config.arguments import (
     require_flags,
     require_key,
