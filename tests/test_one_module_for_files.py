@@ -19,7 +19,7 @@ THE_ONES = (
 )
 OTHERS = {
     "observe/advise/raw_files.py": "files or a table of the user's, before any pipeline exists",
-    "after/letters/fixing.py": "corrected texts are a file of the user's",
+    "after/letters/choosing.py": "corrected texts are a file of the user's",
     "after/reconcile/": "the other side is a file or database of the user's",
     "cli/": "files that the user names; doctor looks at the machine",
     "config/": "the pipeline file, and the files of a source",

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.after.explain.document import _plain_values
+from latecomer.after.explain.explanation import _plain_values
 from latecomer.cli.options import Format
 from latecomer.cli.render import show
 from latecomer.sink.change_files import JsonlLogic

@@ -22,8 +22,8 @@ from latecomer.after.reconcile import reconcile as reconciling
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.after.serving import correcting
-from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.served import preferred, serving
+from latecomer.after.serving.views import beside_a_run, keep_served
 from latecomer.config.arguments import (
     Refused,
     refused_argument,
@@ -209,7 +209,7 @@ def replay_dead_letters(
     "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` names the source of
     the dead letters, where several sources have some. With `dry_run` nothing is changed.
     """
-    from latecomer.after.letters.fixing import asked_for
+    from latecomer.after.letters.choosing import asked_for
     from latecomer.after.letters.replaying import replay_letters
 
     call = "replay_dead_letters"

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import NullType, StructType
 
-from latecomer.after.serving.postgres import keep_all_served
+from latecomer.after.serving.views import keep_all_served
 from latecomer.config.arguments import refused_argument, require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline

@@ -70,7 +70,7 @@ class Alone(Bench):
 def bench_in(folder: Path, **more: Any) -> Alone:
     outputs = {name: Output(**{**LATE, **each}) for name, each in OUTPUTS.items()}
     strategy = Bounded("1us", every="1us", idle_after="4us")
-    return Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, **more)
+    return Alone(cast("SparkSession", NoSpark()), folder, strategy, outputs, PAYLOAD, **more)
 
 
 def arrivals() -> list[Batch]:

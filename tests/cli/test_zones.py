@@ -17,7 +17,7 @@ import pytest
 from cli.cli_kit import Cli, Lake
 from latecomer.after.reading.comparable_values import moments
 from latecomer.after.reading.reader import Reader
-from latecomer.after.reconcile.databases import _column
+from latecomer.after.reconcile.against import _column
 from latecomer.errors import StoreMismatch
 from latecomer.model.zoned import read
 from latecomer.model.zones import midnight

@@ -46,17 +46,17 @@ def correct(
 
     Call it at any time, also while the pipeline runs: what is corrected already is not changed.
     """
-    from latecomer.after.serving import correcting, grains, served
-    from latecomer.after.serving.postgres import keep_served
+    from latecomer.after.serving import correcting, served
+    from latecomer.after.serving.views import keep_served
     from latecomer.cli.render import show
 
     choose_zone(zone, file, output)
     first, end = range_of(("--since", since), ("--until", until))
     reader = open_reader(file)
-    grains.check_grain(reader, output, by)
+    served.check_grain(reader, output, by)
     done = correcting.correct_and_count(reader, output, first, end)
     rows = served.corrections(reader, output) if everything else done.rows
-    shown = grains.by_grain(reader, output, rows, by)
+    shown = served.by_grain(reader, output, rows, by)
     show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
     if done.rows.num_rows:
         note(_report(done))

@@ -119,7 +119,7 @@ def replay(
 
     Those that are still wrong stay dead letters, with their newest reason. A dead letter is taken in once.
     """
-    from latecomer.after.letters.fixing import asked_for
+    from latecomer.after.letters.choosing import asked_for
     from latecomer.after.letters.replaying import replay_letters
 
     choose_zone(zone, file)

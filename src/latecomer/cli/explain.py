@@ -75,14 +75,10 @@ def explain(
     moment, values = moment_of("--window", window), key_of(key)
     explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
     if svg is not None:
-        from latecomer.after.explain.picture import picture
-
         with writing("--svg", svg):
-            svg.write_text(picture(explanation), encoding="utf-8")
+            svg.write_text(explanation.picture(), encoding="utf-8")
     if form is Format.JSON:
-        from latecomer.after.explain.document import document
-
-        print(json.dumps(document(explanation, most), indent=2, ensure_ascii=False))
+        print(json.dumps(explanation.document(most), indent=2, ensure_ascii=False))
     elif form is Format.CSV:
         _print_events(explanation, most)
     else:
@@ -92,7 +88,7 @@ def explain(
 
 
 def _print_events(explanation: Explanation, most: int) -> None:
-    from latecomer.after.explain.document import event_rows
+    from latecomer.after.explain.explanation import event_rows
     from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
@@ -129,19 +125,19 @@ class _Page:
         self._print("")
         for remark in self.explanation.notes:
             self._print(f"note: {remark}", "yellow")
-        from latecomer.after.explain.shown import read_in_words
+        from latecomer.after.explain.explanation import read_in_words
 
         self._print(read_in_words(self.explanation), "dim")
 
     def _title(self) -> None:
-        from latecomer.after.explain.shown import standing, title
+        from latecomer.after.explain.explanation import standing, title
 
         self._print(title(self.explanation), "bold")
         self._print(standing(self.explanation))
 
     def _pane(self, published: Published) -> None:
+        from latecomer.after.explain.explanation import values_in_words
         from latecomer.after.explain.places import in_words
-        from latecomer.after.explain.shown import values_in_words
 
         pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
@@ -172,7 +168,7 @@ class _Page:
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
-        from latecomer.after.explain.document import event_rows
+        from latecomer.after.explain.explanation import event_rows
         from latecomer.cli.render import print_table
 
         self._print(f"  {'took in ' if took else ''}{self._in_figures(events)}")
@@ -185,8 +181,8 @@ class _Page:
             self._print(f"  and {len(events) - self.most:,} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
-        from latecomer.after.explain.document import shown_value
         from latecomer.after.explain.life import total
+        from latecomer.after.explain.places import shown_value
         from latecomer.model.durations import shown_duration
 
         count = counted(len(events), "event") if events else "no event"
@@ -204,7 +200,7 @@ class _Page:
 
 def _changes(published: Published) -> str:
     """What changed against the pane before, in brackets."""
-    from latecomer.after.explain.shown import change
+    from latecomer.after.explain.explanation import change
 
     changed = [f"{name} {change(by)}" for name, by in published.differences.items() if by]
     return f"  ({', '.join(changed)})" if changed else ""

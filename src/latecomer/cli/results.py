@@ -123,7 +123,7 @@ def results(
 
         # Corrections are known as they are now, for windows that have closed.
         _require_alone("--serving" if serving else "--prefer", {"--open": open_windows, **texts})
-        chosen = reader.choose(output, valid, key_values)
+        chosen = reader.condition(reader.book(output), valid, key_values)
         rows = (
             served.serving(reader, output, chosen)
             if prefer is None

@@ -85,7 +85,7 @@ def run(
             serving = ServedMetrics(pipeline, *address_of("--metrics", metrics, 9464))
         try:
             from latecomer.after.reading.reader import Reader
-            from latecomer.after.serving.postgres import beside_a_run
+            from latecomer.after.serving.views import beside_a_run
             from latecomer.cli import run_output
             from latecomer.engine.running import run as run_pipeline
             from latecomer.spark.master import use_master

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from latecomer.after.reading.met import micros
+from latecomer.after.reading.timeline import micros
 from latecomer.store.data_files import DataFile
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table

@@ -222,7 +222,7 @@ def judged_suspects(
     policies = list(by_policy(micros_of(suspects.rows(["batch"]), "batch"), periods))
     bound = np.zeros(len(suspects), np.int64)
     for under, rows in policies:
-        bound[rows] = _bound(under, suspects.watermark[rows])
+        bound[rows] = bound_of(under, suspects.watermark[rows])
     came = pa.concat_tables([_came(suspects, by, window), *witnesses])
     start, end = _in_turn(came, bound, standing, by, window)
     fate = np.zeros(len(suspects), np.int8)
@@ -240,7 +240,7 @@ def by_policy(batch: Integers, periods: Periods) -> Iterator[tuple[Output, Integ
         yield under, np.flatnonzero(nth == period)
 
 
-def _bound(output: Output, watermark: Micros) -> Micros:
+def bound_of(output: Output, watermark: Micros) -> Micros:
     """An event is accepted in a session that ends after this."""
     return watermark - output.allowed_lateness if output.late.accepts else watermark
 

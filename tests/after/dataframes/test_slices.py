@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 
 from after.dataframes.dataframes_kit import make_lake, planned, publish, read_by, same_rows
 from cli.cli_kit import Lake, at, pane
-from latecomer.after.dataframes import ranges
+from latecomer.after.dataframes import tables
 from latecomer.after.dataframes.filters import conditions
 from latecomer.after.dataframes.tables import Asked, Table, plan_of
 from latecomer.after.reading.reader import Reader
@@ -64,7 +64,7 @@ def histories(draw: st.DrawFn, output: str) -> list[list[dict[str, Any]]]:
 def test_slices_come_to_what_stands(data: st.DataObject, output: str, rows_each: int) -> None:
     batches = data.draw(histories(output))
     with scratch() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges, "ROWS_EACH", rows_each)
+        patch.setattr(tables, "ROWS_EACH", rows_each)
         lake = make_lake(Path(folder))
         for number, panes in enumerate(batches):
             publish(lake, number, *panes, output=output)
@@ -79,7 +79,7 @@ def test_slices_come_to_what_stands(data: st.DataObject, output: str, rows_each:
 
 
 def test_a_large_table_is_shared_out_by_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "ROWS_EACH", 10)
+    monkeypatch.setattr(tables, "ROWS_EACH", 10)
     lake = make_lake(tmp_path)
     for batch in range(4):
         panes = [pane(minute, 0, merchant=str(batch), paise=1) for minute in range(batch * 5, batch * 5 + 10)]

@@ -16,8 +16,7 @@ import latecomer
 from after.dataframes.dataframes_kit import make_lake, publish, read_by, retracted, same_rows
 from cli.cli_kit import Lake, pane
 from latecomer import PipelineError
-from latecomer.after.dataframes.source import LatecomerSource
-from latecomer.after.dataframes.stream import ChangeReader
+from latecomer.after.dataframes.stream import ChangeReader, LatecomerSource
 from latecomer.after.dataframes.tables import Table
 from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.store.table import Table as StoredTable

@@ -95,6 +95,16 @@ def test_events_of_sessions_behind_the_watermark_are_not_drawn_as_on_time(tmp_pa
     assert len(shapes) == 2, "the event, and the legend"
 
 
+@pytest.mark.parametrize(("made", "note"), [("paise + 1", False), ("soundex(merchant)", True)])
+def test_a_where_may_name_a_derived_column(tmp_path: Path, made: str, note: bool) -> None:
+    """Where only Spark can compute the column, events are drawn as if `where` kept them."""
+    more = f"window: {{tumbling: 1m}}\n    columns: {{made: {made}}}\n    where: made is not null"
+    derived = published_store(tmp_path / "told", text=PIPELINE.replace("window: {tumbling: 1m}", more, 1))
+    found = arrived(Reader(derived.pipeline), "minute_totals")
+    assert [each.event_time - NOON for each in found.diagram.late] == [25 * SECOND]
+    assert any("`where` needs Spark" in each for each in found.notes) is note
+
+
 def test_the_line_reaches_the_end_of_the_interval(lake: Lake) -> None:
     """What came last is judged by a watermark whose tick ends after it."""
     assert timeline(lake.store, NOON, NOON + 130 * SECOND) == [

@@ -6,7 +6,7 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
-from latecomer.after.explain.document import sums
+from latecomer.after.explain.explanation import sums
 from latecomer.after.explain.fates import Event, Judged
 from latecomer.after.explain.life import LifePane, Published, total
 from latecomer.model.panes import Timing

@@ -14,9 +14,8 @@ from after.explain.explain_kit import MINUTE
 from after.story.story_kit import PIPELINE, Story, new_story, paid, second, shown
 from cli.cli_kit import at
 from latecomer.after.explain.explain import explain
-from latecomer.after.explain.picture import picture
+from latecomer.after.explain.picture import Box, Labels, picture
 from latecomer.after.explain.picture_axis import APART, TimeAxis
-from latecomer.after.explain.picture_labels import Box, Labels
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import UNITS

@@ -9,7 +9,8 @@ from after.explain.explain_kit import asked, times
 from after.story.story_kit import Story, paid, second, shown
 from cli.cli_kit import at
 from examples_kit import drawn
-from latecomer.after.explain.fates import Event, connected, judged_sessions
+from latecomer.after.explain.fates import Event, Policies, judged_sessions
+from latecomer.after.explain.places import grown_from
 from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.sessions import SessionBook
@@ -78,15 +79,15 @@ def test_sessions_are_judged_as_the_oracle_judges_them(
         events.append(Event(time, nth, 0, nth, watermark))
         (judged,) = book.take(0, nth, Arrival(time, nth), watermark, nth)
         expected.append((judged.fate, judged.window, judged.verdict))
-    found = judged_sessions(events, [(0, output)], None)
+    found = judged_sessions(events, Policies([(0, output)], {}))
     assert [(each.fate, each.window, each.verdict) for each in found] == expected
 
 
 @given(st.lists(st.integers(0, 60), max_size=10), st.integers(0, 60))
 def test_what_is_connected_is_all_that_touches(moments: list[int], around: int) -> None:
     window = Session("5us")
-    events = [Event(moment, 0, 0, 0) for moment in moments]
-    low, high = connected(events, Window(around, around + 1), window)
+    spans = [window.span(moment) for moment in moments]
+    low, high = grown_from([Window(around, around + 1)], spans, window.joins)
     assert low <= around < high
     for moment in moments:
         span = window.span(moment)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
-from latecomer.after.migrate import on_spark
+from latecomer.after.migrate import drift as measuring
 from latecomer.after.migrate.drift import Drift, measure_drift
 from latecomer.errors import LatecomerError
 from latecomer.schemas.migrations import Migration, checks_of
@@ -113,10 +113,10 @@ def test_spark_reads_some_files_of_the_log_at_once(tmp_path: Path, monkeypatch: 
     for batch in range(3):
         log(store, batch, MIXED[:2])
     for name in ("build_session", "own_session", "value_or_null"):
-        monkeypatch.setattr(on_spark, name, lambda *_, **__: session)
-    monkeypatch.setattr(on_spark, "ROWS_AT_ONCE", 4)
+        monkeypatch.setattr(measuring, name, lambda *_, **__: session)
+    monkeypatch.setattr(measuring, "ROWS_AT_ONCE", 4)
     checks = checks_of(made(pricing()), store.layout.types)
-    batches, _ = on_spark.computed_by_spark(store, checks, list(checks.sql))
+    batches, _ = measuring.computed_by_spark(store, checks, list(checks.sql))
     first = next(batches)
     assert (first.num_rows, len(session.files)) == (2, 1), "no more than was asked for"
     assert [each.num_rows for each in batches] == [1]

@@ -9,28 +9,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from latecomer.after.rebuild.planning import _Figures, _total
+from latecomer.after.rebuild.planning import _total, json_of
 
 TYPES = {"paise": "decimal(38,0)", "fee": "decimal(38,2)", "km": "double", "payments": "bigint"}
 
 
-@pytest.fixture
-def figures() -> _Figures:
-    logic: Any = SimpleNamespace(
-        layout=SimpleNamespace(keys={"shop": "int"}, values=TYPES),
-        output=SimpleNamespace(aggregates={}),
-        store=SimpleNamespace(measures=dict),
-    )
-    return _Figures(logic)
-
-
-def test_a_value_is_written_by_its_type(figures: _Figures) -> None:
-    assert figures.json("shop", 7) == 7
-    assert figures.json("fee", None) is None
+def test_a_value_is_written_by_its_type() -> None:
+    layout: Any = SimpleNamespace(keys={"shop": "int"}, values=TYPES)
+    shown = json_of(layout)
+    assert shown("shop", 7) == 7
+    assert shown("fee", None) is None
     for amount in (Decimal("600"), Decimal("600.000000")):
-        assert figures.json("fee", amount) == "600.00"
+        assert shown("fee", amount) == "600.00"
         for name, kind in (("paise", int), ("payments", int), ("km", float)):
-            found = figures.json(name, amount)
+            found = shown(name, amount)
             assert (found, type(found)) == (600, kind)
 
 

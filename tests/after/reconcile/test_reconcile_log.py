@@ -66,7 +66,7 @@ def test_against_the_log_every_gap_is_explained(ran: Ran, spark: SparkSession, o
     group = in_sessions if isinstance(rules.window, Session) else grouped
     expected = group(rules, events_of(READING))
     store, book = open_store(ran.pipeline), Reader(ran.pipeline).book(output)
-    rows = truth(Accounts(store, book, Span()), store.ledger.last_batch(), spark).rows.to_pylist()
+    rows = truth(Accounts(store, book, Span()), store.ledger.last_batch(), spark)[0].to_pylist()
     outcome: dict[tuple[Any, ...], dict[str, Any]] = {
         (to_micros(row["window_start"]), to_micros(row["window_end"]), *(row[key] for key in rules.by)): row
         for row in rows

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
-from latecomer.after.reading import folding
+from latecomer.after.reading import states as folding
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_moment
 from latecomer.store.state_types import state_parts

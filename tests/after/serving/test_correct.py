@@ -22,8 +22,7 @@ from examples_kit import drawn
 from latecomer.after.reading.choices import Grain
 from latecomer.after.serving import correcting
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.grains import by_grain, check_grain
-from latecomer.after.serving.served import corrections, serving
+from latecomer.after.serving.served import by_grain, check_grain, corrections, serving
 from latecomer.errors import PipelineError, StoreInUse
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.store.failpoints import VARIABLE

@@ -14,9 +14,8 @@ from after.serving.correct_kit import PIPELINE, late, publish, reader, served
 from cli.cli_kit import MINUTE, NOON, Lake
 from latecomer.after.reading.choices import Grain
 from latecomer.after.serving.correcting import correct
-from latecomer.after.serving.grains import by_grain
-from latecomer.after.serving.postgres import keep_served
-from latecomer.after.serving.served import corrections, serving
+from latecomer.after.serving.served import by_grain, corrections, serving
+from latecomer.after.serving.views import keep_served
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.store.definitions import definition_of
 from latecomer.store.rebuilds import Rebuilds, Record

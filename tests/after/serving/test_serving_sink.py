@@ -16,8 +16,8 @@ import pytest
 from after.serving.correct_kit import late, make_lake, publish, reader, served
 from cli.cli_kit import Lake, pane
 from latecomer import correct
-from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.served import serving
+from latecomer.after.serving.views import beside_a_run, keep_served
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
 from latecomer.errors import PipelineError, SinkError

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from latecomer.after.dataframes.filters import in_utc
 from latecomer.after.dataframes.options import wanted, written
-from latecomer.after.dataframes.source import FORMAT, LatecomerSource
+from latecomer.after.dataframes.stream import FORMAT, LatecomerSource
 from latecomer.after.dataframes.tables import STREAMED, Table, plan_of
 from latecomer.after.reading.reader import Reader
 from latecomer.config.arguments import require_kind

@@ -5,11 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from latecomer.store.delta_tables import explained
 from latecomer.store.snapshots import Snapshot, query_snapshots
+
+if TYPE_CHECKING:  # a task imports it where it has dead letters to read
+    from latecomer.store.failed import FailedLetters
 
 Finish = Callable[[pa.Table], pa.Table]
 
@@ -36,3 +41,16 @@ class Rows(Slice):
         for batch in query_snapshots(self.tables, self.sql):
             rows = pa.Table.from_batches([batch])
             yield from (rows if self.finish is None else self.finish(rows)).cast(self.schema).to_batches()
+
+
+@dataclass(frozen=True)
+class Letters(Slice):
+    """The dead letters of an output in some files, without those that were repaired."""
+
+    table: Snapshot
+    standing: FailedLetters
+    finish: Finish
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with explained(self.table.root):
+            yield from self.finish(self.standing.rows(self.table.locations)).to_batches()

@@ -1,4 +1,4 @@
-"""Published changes as a stream: its offsets are numbers of complete batches.
+"""Spark's data source `latecomer`, and published changes as a stream: its offsets are numbers of complete batches.
 
 A complete batch never changes, and each row has its batch, whichever file upkeep moves it to. So the rows between two
 offsets are always the same, and with its checkpoint a query reads each row once.
@@ -10,9 +10,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from latecomer.after.dataframes.batch import InTask, in_few_words, require_own_schema
+from latecomer.after.dataframes.batch import (
+    BatchReader,
+    InTask,
+    asked_plan,
+    in_few_words,
+    require_own_schema,
+    spark_schema,
+)
 from latecomer.after.dataframes.filters import of_batches
 from latecomer.after.dataframes.options import Wanted, refused, wanted
 from latecomer.after.dataframes.tables import STREAMED, Plan, plan_of
@@ -23,6 +30,7 @@ from latecomer.model.counting import counted
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+FORMAT = "latecomer"
 Offset = dict[str, Any]
 _BATCH, _STORE = "batch", "store"
 _ANEW = "start the query with a new checkpointLocation"
@@ -103,3 +111,24 @@ def _require_same(plan: Plan, start: Offset, end: Offset) -> None:
             f"store {root}: retention has removed the side output up to batch {plan.removed}, and this query has read "
             f"up to batch {start[_BATCH]}; {_ANEW}"
         )
+
+
+class LatecomerSource(DataSource):
+    """The class behind `spark.read.format("latecomer")`. Spark pickles it by name to its Python workers: the one that
+    plans a query, and those that read."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    @in_few_words
+    def schema(self) -> StructType:
+        return spark_schema(asked_plan(self.options))
+
+    @in_few_words
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(dict(self.options), schema)
+
+    @in_few_words
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return ChangeReader(dict(self.options), schema)

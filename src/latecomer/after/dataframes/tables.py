@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property, partial
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from latecomer.after.dataframes.filters import Condition
-from latecomer.after.dataframes.letters import Letters
-from latecomer.after.dataframes.ranges import by_window, some_at_a_time
-from latecomer.after.dataframes.slices import Finish, Rows, Slice
+from latecomer.after.dataframes.slices import Finish, Letters, Rows, Slice
 from latecomer.after.reading.questions import (
     Question,
     late_rows,
@@ -22,6 +22,7 @@ from latecomer.after.reading.questions import (
     of_output,
     published_rows,
     standing_rows,
+    starts_between,
     watermark_rows,
     with_lag,
     with_publication,
@@ -29,6 +30,7 @@ from latecomer.after.reading.questions import (
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import corrections_of
 from latecomer.after.serving.served import counting_corrections
+from latecomer.spark.base import in_turn_together
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.failed import failed_letters, letters_of
@@ -58,6 +60,9 @@ STREAMED = (Table.PANES, Table.LATE)
 """Tables to which every batch adds rows that never change."""
 AS_OF = (Table.RESULTS, Table.PANES)
 """Tables that can be read as of a moment."""
+ROWS_EACH = 250_000
+"""About so many rows for each task."""
+_STARTS = "window_start"
 
 
 @dataclass(frozen=True)
@@ -273,3 +278,49 @@ def _batches(files: Sequence[DataFile]) -> tuple[int, int]:
     """The first and the last batch that files may have rows of."""
     ranges = [batches_of(file) for file in files]
     return min((each[0] for each in ranges), default=0), max((each[-1] for each in ranges), default=-1)
+
+
+# Files shared out to tasks
+
+
+def some_at_a_time(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+    """Files in their order, in groups of about ROWS_EACH rows."""
+    return in_turn_together(files, lambda file: file.rows, ROWS_EACH)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """A range of where windows start, in microseconds."""
+
+    low: int | None
+    high: int | None
+
+    @property
+    def sql(self) -> str:
+        return starts_between(self.low, self.high)
+
+    def of(self, files: Iterable[DataFile]) -> list[DataFile]:
+        """The files that may have rows of the range."""
+        return [file for file in files if file.may_hold(_STARTS, self.low, self.high)]
+
+
+def by_window(files: Sequence[DataFile]) -> list[Starts]:
+    """Ranges of about equally many rows. All rows of a window are in one range, whichever files they are in."""
+    ranges = [Starts(low, high) for low, high in pairwise([None, *_cuts(files), None])]
+    return [each for each in ranges if each.of(files)]
+
+
+def _cuts(files: Sequence[DataFile]) -> list[int]:
+    """Where to cut, so that ranges have about equally many rows. The rows of a file are assumed to be evenly spread."""
+    known = [(*bounds, file.rows) for file in files if (bounds := file.bounds(_STARTS)) is not None]
+    parts = -(-sum(rows for *_, rows in known) // ROWS_EACH)
+    if parts < 2:
+        return []
+    low, high, rows = np.array(known, np.int64).T
+    rate = rows / (high - low + 1)
+    at = np.concatenate([low, high + 1])
+    order = np.argsort(at, kind="stable")
+    at, change = at[order], np.concatenate([rate, -rate])[order]
+    counted = np.concatenate([[0.0], np.cumsum(np.cumsum(change)[:-1] * np.diff(at))])
+    wanted = counted[-1] * np.arange(1, parts) / parts
+    return sorted({int(each) for each in np.interp(wanted, counted, at.astype(float))})

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
-from latecomer.after.explain.evidence import ENVELOPE, DerivedValues, Evidence
-from latecomer.after.explain.filters import fates_in_windows
-from latecomer.after.reading.met import met_watermarks, micros
+from latecomer.after.explain.evidence import ENVELOPE, Evidence
+from latecomer.after.explain.fates import fates_in_windows
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.timeline import met_watermarks, micros
 from latecomer.config.outputs import Output
 from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros
@@ -225,7 +225,7 @@ class _Read:
     def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
         """Each event with its worst fate in any of its windows, without events that `where` excludes or that cannot be
         computed."""
-        evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, self.rules, None))
+        evidence = Evidence(self.store, self.rules, {}, self._columns())
         events = [evidence.event(row, watermark) for row, watermark in zip(rows, met, strict=True)]
         fates, needs_spark = fates_in_windows(self.store, self.output, events)
         for event, each in zip(events, fates, strict=True):

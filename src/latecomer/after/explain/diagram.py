@@ -31,8 +31,8 @@ MOST_DOTS, MOST_MARKS = 1_500, 400
 """At most so many events are drawn: on time, and late."""
 WIDTH, HEIGHT = 920, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 40, 40, 62
-_INK, _PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
-_BEHIND = f'fill="none" stroke="{_PALE}" stroke-width="1.5"'
+INK, PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
+_BEHIND = f'fill="none" stroke="{PALE}" stroke-width="1.5"'
 _ROW = 16
 """The distance between two lines of text."""
 _SHAPES = {
@@ -92,6 +92,47 @@ class Diagram:
         return min([low, *(at for at in late if at >= low - room)]), max(high, low + 1)
 
 
+def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1, kind: str = "") -> str:
+    ends = f'x1="{round(x1, 1)}" y1="{round(y1, 1)}" x2="{round(x2, 1)}" y2="{round(y2, 1)}"'
+    return f'<line{_class(kind)} {ends} stroke="{colour}" stroke-width="{width}"/>'
+
+
+def text(
+    x: float,
+    y: float,
+    words: str,
+    colour: str = PALE,
+    anchor: str = "start",
+    size: int = 11,
+    weight: str = "400",
+    halo: bool = False,
+    kind: str = "",
+) -> str:
+    """Text at a place: values of events are shown, never interpreted."""
+    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
+    return (
+        f'<text{_class(kind)} x="{round(x, 1)}" y="{round(y, 1)}" fill="{colour}" text-anchor="{anchor}" '
+        f'font-size="{size}" font-weight="{weight}"{around}>{safe(words)}</text>'
+    )
+
+
+def safe(words: str) -> str:
+    """Text as XML can have it."""
+    return escape(words).translate({0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD})
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def clock(axis: TimeAxis, y: float, line_kind: str = "", text_kind: str = "") -> Iterator[str]:
+    """The moments below a time axis."""
+    for tick in axis.ticks():
+        yield line(tick.x, y, tick.x, y + 5, PALE, kind=line_kind)
+        for row, words in enumerate(each for each in (tick.time, tick.date) if each):
+            yield text(tick.x, y + 18 + 14 * row, words, anchor="middle", kind=text_kind)
+
+
 def some(events: Sequence[Each], most: int) -> list[Each]:
     """At most so many of them, evenly chosen, with the first and the last.
 
@@ -113,7 +154,7 @@ def drawn(diagram: Diagram) -> str:
     in_words = f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(in_words)}">'
+        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{safe(in_words)}">'
     )
     paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     return "\n".join([head, paper, *lines(diagram), "</svg>"]) + "\n"
@@ -155,19 +196,16 @@ class _Drawing:
                 size = f'width="{self.right - self.left}" height="{round(bottom - top, 1)}"'
                 yield f'<rect class="window" x="{self.left}" y="{top}" {size} fill="{_BAND}"/>'
         for bound in sorted({bound for window in self.of.windows for bound in window}):
-            yield self._line("grid", self.left, self.y(bound), self.right, self.y(bound), _RULE)
+            yield line(self.left, self.y(bound), self.right, self.y(bound), _RULE, kind="grid")
 
     def _axes(self) -> Iterator[str]:
-        yield self._line("axis", self.left, self.top, self.left, self.bottom, _PALE)
-        yield self._line("axis", self.left, self.bottom, self.right, self.bottom, _PALE)
-        for tick in self.across.ticks():
-            yield self._line("axis", tick.x, self.bottom, tick.x, self.bottom + 5, _PALE)
-            for row, words in enumerate(each for each in (tick.time, tick.date) if each):
-                yield self._text(tick.x, self.bottom + 18 + 14 * row, words, "middle")
+        yield line(self.left, self.top, self.left, self.bottom, PALE, kind="axis")
+        yield line(self.left, self.bottom, self.right, self.bottom, PALE, kind="axis")
+        yield from clock(self.across, self.bottom, "axis", "tick")
         for y, words in self._heights():
-            yield self._text(self.left - 8, y + 4, words, "end")
-        yield self._text(self.left - 8, self.top - 12, "event time", "end")
-        yield self._text(self.right, self.bottom + 50, f"arrival time, {current_zone()}", "end")
+            yield text(self.left - 8, y + 4, words, anchor="end", kind="tick")
+        yield text(self.left - 8, self.top - 12, "event time", anchor="end", kind="tick")
+        yield text(self.right, self.bottom + 50, f"arrival time, {current_zone()}", anchor="end", kind="tick")
 
     def _heights(self) -> list[tuple[float, str]]:
         """The labels beside the plot: where windows begin, if there is room for that."""
@@ -187,7 +225,7 @@ class _Drawing:
         if first < last:
             places = " ".join(f"{self.x(at)},{self.y(at)}" for at in bends)
             yield (
-                f'<polyline class="ideal" points="{places}" fill="none" stroke="{_PALE}" stroke-dasharray="2 4"/>'
+                f'<polyline class="ideal" points="{places}" fill="none" stroke="{PALE}" stroke-dasharray="2 4"/>'
             )
 
     def _watermark(self) -> Iterator[str]:
@@ -204,10 +242,10 @@ class _Drawing:
     def _strokes(self) -> list[tuple[str, str, int, str]]:
         """The watermark, and where windows are settled: class, words, distance to the watermark, look."""
         solid, dashed = 'stroke-width="2"', 'stroke-width="1.2" stroke-dasharray="6 4"'
-        strokes = [("watermark", "watermark", 0, f'fill="none" stroke="{_INK}" {solid}')]
+        strokes = [("watermark", "watermark", 0, f'fill="none" stroke="{INK}" {solid}')]
         if lateness := self.of.lateness:
             words = f"less allowed lateness ({format_duration(lateness)})"
-            strokes.append(("settled", words, lateness, f'fill="none" stroke="{_INK}" {dashed}'))
+            strokes.append(("settled", words, lateness, f'fill="none" stroke="{INK}" {dashed}'))
         return strokes
 
     def _events(self) -> Iterator[str]:
@@ -225,7 +263,7 @@ class _Drawing:
             yield self._mark(each.fate, self.x(each.arrival), self.y(each.event_time), _tip(each))
 
     def _mark(self, fate: Fate, x: float, y: float, tip: str = "") -> str:
-        colour, title = FATES[fate][1], f"<title>{escape(tip)}</title>" if tip else ""
+        colour, title = FATES[fate][1], f"<title>{safe(tip)}</title>" if tip else ""
         if fate is Fate.ON_TIME:
             return f'<circle class="mark-{fate}" cx="{x}" cy="{y}" r="3" fill="{colour}">{title}</circle>'
         shape = _SHAPES[fate].format(x=x, y=y)
@@ -242,24 +280,17 @@ class _Drawing:
         for fate in [Fate.ON_TIME, *named] if self.of.on_time else named:
             words = FATES[fate][0]
             yield self._mark(fate, x + 5, y)
-            yield self._text(x + 14, y + 4, words)
+            yield text(x + 14, y + 4, words, kind="tick")
             x += 30 + 6.6 * len(words)
         if self.of.unjudged:
             words = "behind the watermark"
             yield f'<path class="behind" d="M{x + 2},{y}h6m-3,-3v6" {_BEHIND}/>'
-            yield self._text(x + 14, y + 4, words)
+            yield text(x + 14, y + 4, words, kind="tick")
             x += 30 + 6.6 * len(words)
         for kind, words, _, look in self._strokes() if self.of.known else []:
             yield f'<path class="{kind}" d="M{x},{y}h22" {look}/>'
-            yield self._text(x + 28, y + 4, words)
+            yield text(x + 28, y + 4, words, kind="tick")
             x += 44 + 6.6 * len(words)
-
-    def _line(self, kind: str, x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-        return f'<line class="{kind}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}"/>'
-
-    def _text(self, x: float, y: float, words: str, anchor: str = "start") -> str:
-        place = f'x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}"'
-        return f'<text class="tick" {place} fill="{_PALE}" font-size="11">{escape(words)}</text>'
 
 
 def _tip(each: Point) -> str:

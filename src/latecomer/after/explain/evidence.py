@@ -7,7 +7,7 @@ timeline. One whose batch is not on the timeline yet has not been judged, and is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from latecomer.after.explain.fates import Event
 from latecomer.config.outputs import Output
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import to_micros
-from latecomer.model.expressions import Expression, Failed, expression
+from latecomer.model.expressions import Failed, expression
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
 from latecomer.store.data_files import DataFile
@@ -35,61 +35,36 @@ ENVELOPE = (
     "position",
     "event_id",
 )
-_DERIVED, _FAILED = "derived", "failed"
+_MADE = "made"
 Row = Mapping[str, Any]
 Made = tuple[Mapping[str, Any], frozenset[str]]
 """The derived columns of an event, and those that cannot be computed for it."""
-Places = Mapping[tuple[int, str, int], Made]
-"""Batch, origin and position of an event → its derived columns."""
-Compute = Callable[[Store, Output, Sequence[str], Window], Places]
-"""Has Spark compute the derived columns of an output, for the events of an interval in some files of the log."""
-
-
-@dataclass(frozen=True)
-class DerivedValues:
-    """Computes the derived columns of an output."""
-
-    store: Store
-    output: Output
-    compute: Compute | None = None
-
-    def of(self, rows: Sequence[Row], paths: Sequence[str], interval: Window) -> list[Made]:
-        """The derived columns of rows of the log, which come from these files and this interval of event time."""
-        expressions = {
-            name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
-        }
-        if all(each.value is not None for each in expressions.values()):
-            return [self._computed(row, expressions) for row in rows]
-        if self.compute is None:
-            raise LatecomerError(
-                f"only Spark can compute {', '.join(expressions)}; ask with latecomer explain, or latecomer.explain"
-            )
-        known = self.compute(self.store, self.output, paths, interval) if rows else {}
-        return [known[row["batch"], row["origin"], row["position"]] for row in rows]
-
-    def _computed(self, row: Row, expressions: Mapping[str, Expression]) -> Made:
-        columns = {column: row[stored] for column, stored in self.store.layout.view.items()}
-        values: dict[str, Any] = dict.fromkeys(expressions)
-        failed = set()
-        for name, each in expressions.items():
-            try:
-                values[name] = each.computed(columns)
-            except Failed:
-                failed.add(name)
-        return values, frozenset(failed)
+Compute = Callable[[Store, Output, Sequence[str], Window], Mapping[tuple[int, str, int], Made]]
+"""Has Spark compute the derived columns of an output, for the events of an interval in some files of the log: by batch,
+origin and position of an event."""
 
 
 class Evidence:
     """Reads the events of one key from the log, the duplicates and the timeline."""
 
     def __init__(
-        self, store: Store, key: Mapping[str, Any], columns: Sequence[str], derived: DerivedValues
+        self,
+        store: Store,
+        output: Output,
+        key: Mapping[str, Any],
+        columns: Sequence[str],
+        compute: Compute | None = None,
     ) -> None:
         self.store = store
+        self.output = output
         self.key = key
         self.columns = columns
         """The source columns to read besides the envelope."""
-        self.derived = derived
+        self.compute = compute
+        """Computes derived columns that only Spark can compute."""
+        self.derived = {
+            name: expression(each.sql, store.layout.types) for name, each in output.columns.items()
+        }
         self.files = 0
         self.read: set[str] = set()
         """How many files the log has, and the paths of those that were read."""
@@ -120,21 +95,45 @@ class Evidence:
         stored = list(dict.fromkeys([*ENVELOPE, first, *(view[column] for column in self.columns)]))
         low, high = (pa.scalar(min(max(at, FIRST_MOMENT), END_OF_TIME), TIMESTAMP) for at in interval)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
-        names = self.derived.output.columns
         for column, value in self.key.items():
-            if column not in names:
+            if column not in self.derived:
                 chosen &= _is(view[column], value, schema.field(view[column]).type)
         rows = table.dataset(files, schema).to_table(stored, chosen)
         listed: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="lossy")
-        if not names:
+        if not self.derived:
             return listed
-        made = self.derived.of(listed, table.paths(files), interval)
-        key = {column: value for column, value in self.key.items() if column in names}
-        return [
-            {**row, _DERIVED: values, _FAILED: failed}
-            for row, (values, failed) in zip(listed, made, strict=True)
-            if all(values[column] == value for column, value in key.items())
-        ]
+        known = self._by_spark(listed, table.paths(files), interval)
+        for row in listed:
+            row[_MADE] = self._computed(row) if known is None else known[_place(row)]
+        key = {column: value for column, value in self.key.items() if column in self.derived}
+        return [row for row in listed if all(row[_MADE][0][column] == value for column, value in key.items())]
+
+    def _by_spark(
+        self, rows: Sequence[Row], paths: Sequence[str], interval: Window
+    ) -> Mapping[tuple[int, str, int], Made] | None:
+        """The derived columns of rows of the log, which come from these files and this interval of event time; None
+        where Spark is not needed."""
+        if all(each.value is not None for each in self.derived.values()):
+            return None
+        if self.compute is None:
+            raise LatecomerError(
+                f"only Spark can compute {', '.join(self.derived)}; ask with latecomer explain, or latecomer.explain"
+            )
+        return self.compute(self.store, self.output, paths, interval) if rows else {}
+
+    def _computed(self, row: Row) -> Made:
+        """The derived columns of a row. Those that only Spark can compute are null."""
+        columns = {column: row[stored] for column, stored in self.store.layout.view.items() if stored in row}
+        values: dict[str, Any] = dict.fromkeys(self.derived)
+        failed = set()
+        for name, each in self.derived.items():
+            if each.value is None:
+                continue
+            try:
+                values[name] = each.computed(columns)
+            except Failed:
+                failed.add(name)
+        return values, frozenset(failed)
 
     def judgeable(self, rows: Sequence[Mapping[str, Any]]) -> list[Event]:
         """The events of rows of the log that are on the timeline, each with the watermark that it met."""
@@ -163,6 +162,7 @@ class Evidence:
     def event(self, row: Mapping[str, Any], watermark: int) -> Event:
         """A row of the log as an event that met a watermark."""
         view, first = self.store.layout.view, row[self.store.layout.first_arrival]
+        values, failed = row[_MADE] if _MADE in row else self._computed(row)
         return Event(
             to_micros(row["event_time"]),
             to_micros(row["arrival_time"]),
@@ -173,9 +173,9 @@ class Evidence:
             row["origin"],
             row["position"],
             row["event_id"],
-            {column: row[view[column]] for column in self.columns} | row.get(_DERIVED, {}),
+            {column: row[view[column]] for column in self.columns} | dict(values),
             first_arrival=None if first is None else to_micros(first),
-            failed=row.get(_FAILED, frozenset()),
+            failed=failed,
         )
 
 
@@ -191,6 +191,10 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
         else event
         for event in events
     ]
+
+
+def _place(row: Row) -> tuple[int, str, int]:
+    return row["batch"], row["origin"], row["position"]
 
 
 def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:

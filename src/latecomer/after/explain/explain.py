@@ -16,36 +16,31 @@ from functools import cached_property, partial
 from typing import Any
 
 from latecomer.after.explain.arrived import timeline
-from latecomer.after.explain.evidence import Compute, DerivedValues, Evidence
+from latecomer.after.explain.evidence import Compute, Evidence
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import (
     ACCEPTED,
+    NEEDS_SPARK,
     Event,
     Judged,
-    Periods,
-    connected,
-    in_force,
-    judged_for,
-    judged_sessions,
-)
-from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import LifePane, Published, Rules, follow
-from latecomer.after.explain.places import Finder, Place, grown_from
-from latecomer.after.explain.reasons import (
+    Policies,
     as_set_aside,
     came_before,
     concerns,
+    in_force,
+    judged_for,
+    judged_sessions,
     reason_of,
-    rebuilds_in_words,
 )
+from latecomer.after.explain.life import LifePane, Published, follow
+from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.log.known_ids import remembered_since
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration, to_micros
 from latecomer.model.ledger import EVENTS
-from latecomer.model.panes import Op, Timing, surviving
-from latecomer.model.triggers import per_firing
+from latecomer.model.panes import Op, surviving
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
@@ -54,9 +49,11 @@ from latecomer.store.coverage import LATE, covered_since, covers, removed_until
 from latecomer.store.private_columns import EVENTS as PANE_EVENTS
 from latecomer.store.private_columns import measure_column
 from latecomer.store.publications import Publications
+from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.standing import publication_order
 from latecomer.store.store import joining
+from latecomer.windowing.fates import Periods
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
 
@@ -77,7 +74,7 @@ def explain(
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
     case = _Case(finder, place, to_micros(window), compute)
-    explanation = replace(case.explained(), clock=clock)
+    explanation = case.explained(clock)
     empty = not (explanation.panes or explanation.in_no_pane or any(explanation.left_out.values()))
     if empty and not place.published:
         raise finder.nothing(to_micros(window), key or {})
@@ -96,22 +93,21 @@ class _Case:
         self.notes: list[str] = []
         self.covered = True
         self._since: dict[int, int] = {}
-        self.filters = Filters(self._periods, self.finder.book.layout.types, self._filed())
-        derived = DerivedValues(self.store, self.output, compute)
-        self.evidence = Evidence(self.store, place.key, self._columns(), derived)
+        self.periods = self.store.policies(finder.name) or [(0, self.output)]
+        self.policies = Policies(self.periods, finder.book.layout.types, self._filed())
+        self.evidence = Evidence(self.store, self.output, place.key, self._columns(), compute)
 
-    def explained(self) -> Explanation:
+    def explained(self, clock: Clock) -> Explanation:
         self._note_coverage()
         judged = self._judged()
         panes = self._panes()
-        passes = self.filters.passes
-        published, unpublished = follow(panes, judged, self._rules, lambda each, at: passes(each.event, at))
+        published, unpublished = follow(panes, judged, self.policies)
         left_out = self._left_out(judged, [*(each for pane in published for each in pane.took), *unpublished])
         self._note_repairs(judged)
         self.notes += (
             f"where {where!r} can only be evaluated by Spark: the events are shown before the filter, and some of them "
             "may not have passed it"
-            for where in self.filters.unknown
+            for where in self.policies.unknown
         )
         self._note_checks(published)
         return Explanation(
@@ -123,14 +119,15 @@ class _Case:
             unpublished,
             left_out,
             self.store.measures(),
-            self.filters.state,
+            self.policies.state,
             self.notes,
             self.evidence.files,
             len(self.evidence.read),
-            rebuilds_in_words(self.store, self.finder.name),
-            self._periods,
-            by_arrival=any(each.order_by is not None for each in self.store.pipeline.views.values()),
-            watermarks=self._watermarks(judged, panes),
+            self._rebuilds(),
+            self.policies,
+            clock,
+            any(each.order_by is not None for each in self.store.pipeline.views.values()),
+            self._watermarks(judged, panes),
         )
 
     def _watermarks(self, judged: Sequence[Judged], panes: Sequence[LifePane]) -> list[tuple[int, int]]:
@@ -159,27 +156,20 @@ class _Case:
         first, last = min(batches), max(batches)
         ends = self._batch_ends(first, last)
         times = Publications(self.store).times(first, last, self.finder.name)
-        return [self._pane(row, ends, times) for row in rows]
-
-    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int], times: Mapping[int, int]) -> LifePane:
-        fired_at = _micros(row["fired_at"])
-        return LifePane(
-            to_micros(row["window_start"]),
-            to_micros(row["window_end"]),
-            (),
-            {name: row[name] for name in in_force(self._periods, row["batch"]).aggregates if name in row},
-            row["sequence"],
-            Timing(row["timing"]),
-            Op(row["op"]),
-            bool(row["is_last"]),
-            batch=row["batch"],
-            published_at=times.get(row["batch"]),
-            ended_at=ends.get(row["batch"], fired_at),
-            fired_at=fired_at,
-            watermark=_micros(row["watermark"]),
-            events=row.get(PANE_EVENTS),
-            measures={measure: row.get(measure_column(measure)) for measure in self.store.measures()},
-        )
+        measures = self.store.measures()
+        return [
+            LifePane.of_row(
+                row,
+                (),
+                self.policies.at(row["batch"]).aggregates,
+                times,
+                ended_at=ends.get(row["batch"], _micros(row["fired_at"])),
+                watermark=_micros(row["watermark"]),
+                events=row.get(PANE_EVENTS),
+                measures={measure: row.get(measure_column(measure)) for measure in measures},
+            )
+            for row in rows
+        ]
 
     def _batch_ends(self, first: int, last: int) -> dict[int, int]:
         """The arrival clock at the end of these batches."""
@@ -203,11 +193,11 @@ class _Case:
         """The events that concern this number, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
-            judged = judged_for(window, self._events(window), self._periods, self.filters.leaves_out)
+            judged = judged_for(window, self._events(window), self.policies)
             return self._against_side_output(judged)
         events = self._connected(self.output.window)
-        judged = judged_sessions(events, self._periods, self.filters.leaves_out)
-        if self.filters.unknown:
+        judged = judged_sessions(events, self.policies)
+        if self.policies.unknown:
             judged = [Judged(each.event, None) for each in judged]
         if not self.place.published:
             self.place = replace(self.place, window=self._session_asked_for(judged))
@@ -231,7 +221,8 @@ class _Case:
         while True:
             wider = Window(around.start - margin, around.end + margin)
             events = self._events(wider)
-            reach = connected(events, around, window)
+            spans = [window.span(event.event_time) for event in events]
+            reach = grown_from([around], spans, window.joins)
             if wider.start <= reach.start - window.gap and reach.end + window.gap <= wider.end:
                 return events
             margin *= 4
@@ -240,7 +231,7 @@ class _Case:
         """Compare with the side output, which has exactly the events of that fate. Where `where` needs Spark, the side
         output shows which events the filter kept; else both must agree."""
         aside = self._side_output()
-        passes = self.filters.passes
+        passes = self.policies.passes
         unknown = {each.event.place for each in judged if passes(each.event, each.event.batch) is None}
         judged = [
             as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
@@ -267,7 +258,7 @@ class _Case:
         for each in judged:
             if id(each) not in known and each.fate is not None:
                 fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
-                reason = each.reason or reason_of(each, in_force(self._periods, each.event.batch))
+                reason = each.reason or reason_of(each, self.policies.at(each.event.batch))
                 if each.event.repeated:
                     before = came_before(each.event, logged, partial(self._was_known, each.event))
                     reason = f"{reason}; {before}"
@@ -277,7 +268,7 @@ class _Case:
 
     def _filed(self) -> set[tuple[Any, ...]]:
         """The places of events that failed when they came, where the output has had other derived columns."""
-        if len({str(then.columns) for _, then in self._periods}) < 2:
+        if len({str(then.columns) for _, then in self.periods}) < 2:
             return set()
         letters = self.finder.book.tables.dead_letters
         rows = letters.query_rows("select batch, origin, position from t")
@@ -341,30 +332,26 @@ class _Case:
     def _session(self) -> bool:
         return self.output.window.merges
 
-    @cached_property
-    def _periods(self) -> Periods:
-        return self.store.policies(self.finder.name) or [(0, self.output)]
-
-    def _rules(self, batch: int) -> Rules:
-        """What the output was when a batch ran."""
-        under = in_force(self._periods, batch)
-        types, measures = self.finder.book.layout.types, list(self.store.measures())
-        rules = {Timing.EARLY: under.trigger.early, Timing.LATE: under.trigger.late}
-        within = [timing for timing, rule in rules.items() if per_firing(rule)]
-        # The event that closes a session may come before events that extend it.
-        if self._session and under.trigger.fires_within:
-            within = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
-        return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
-
     def _columns(self) -> list[str]:
         """The source columns to read. A predicate may look at any of them."""
-        if self.filters.any or self.output.columns:
+        if self.policies.filter or self.output.columns:
             return list(self.store.layout.columns)
-        aggregates = [each for _, output in self._periods for each in output.aggregates.values()]
+        aggregates = [each for _, output in self.periods for each in output.aggregates.values()]
         summed = [each.column for each in aggregates if each.column is not None]
         return list(dict.fromkeys([*summed, *self.store.measures()]))
 
     # In words
+
+    def _rebuilds(self) -> dict[int, str]:
+        """Each rebuild in words, by its batch."""
+        words = {}
+        for each in Rebuilds(self.store.root, self.finder.name):
+            if each.batch is not None:
+                meaning = ", under another definition" if each.record.definition is not None else ""
+                words[each.batch] = (
+                    f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+                )
+        return words
 
     def _note_coverage(self) -> None:
         """Note where the log no longer has all events of this number."""
@@ -399,14 +386,14 @@ class _Case:
         """
         inserts = [each.check for each in published if each.pane.op is Op.INSERT]
         counts_agree = all(each.agrees and EVENTS in each.compared for each in inserts)
-        if self.filters.state == NEEDS_SPARK and inserts and counts_agree:
+        if self.policies.state == NEEDS_SPARK and inserts and counts_agree:
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
         for each in published:
             if each.check.agrees is False:
                 cause = "the log does not hold what the pane was computed from"
                 if not self.covered:
                     cause = "retention has removed them"
-                elif self.filters.state == NEEDS_SPARK:
+                elif self.policies.state == NEEDS_SPARK:
                     cause = "the filter is the likely cause"
                 self.notes.append(
                     f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "

@@ -2,28 +2,35 @@
 
 A window that an event's own time decides needs the watermark of the event's arrival and nothing more.
 With sessions it depends on what came before: events are taken one at a time, in the order in which the
-engine took them. The rules are those of `model/verdicts` and `model/sessions`, under the policy that was
+engine took them. The rules are those of `model/verdicts` and of the engine's sessions, under the policy that was
 in force in the event's batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from latecomer.config.outputs import Output
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of, judge
-from latecomer.model.windows import FIRST_MOMENT, Session, Window
-from latecomer.windowing.session_judge import session_of
+from latecomer.model.clock import Predicate
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.expressions import expression
+from latecomer.model.simple_predicates import needs_spark, predicate
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, OnError, Verdict, fate_of, judge
+from latecomer.model.windows import Session, Window
+from latecomer.store.layout import PaneLayout
+from latecomer.store.store import Store
+from latecomer.windowing.fates import Periods
+from latecomer.windowing.session_judge import KeySessions, bound_of, session_of
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
-Periods = Sequence[tuple[int, Output]]
-"""An output under each policy it has had, and the batch since which that was in force."""
-LeavesOut = Callable[["Event", int], Fate | None]
-"""The fate of an event that an output leaves out by the rules of a batch: filtered, or failed. None where it keeps the
-event, or where that is not known."""
-Predicate = Callable[[Mapping[str, Any]], bool | None]
+NEWEST = 2**62
+"""A batch after all others: its rules are those in force now."""
+UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
+"""Whether there was a filter, and whether it could be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -109,63 +116,177 @@ def in_force(periods: Periods, batch: int) -> Output:
     return begun[-1] if begun else periods[0][1]
 
 
-def judged_for(
-    window: Window, events: Iterable[Event], periods: Periods, leaves_out: LeavesOut | None
-) -> list[Judged]:
+class Policies:
+    """An output under each policy it has had, and which events each of these keeps.
+
+    A rebuild may change what an output's numbers mean. Each `where` is evaluated exactly, with the predicates of the
+    testing kit, or not at all.
+    """
+
+    def __init__(self, periods: Periods, types: Mapping[str, str], filed: Collection[Any] = ()) -> None:
+        self.periods = periods
+        self.types = types
+        self.filed = filed
+        """The places of events that failed when they came: derived columns are known only as they are now."""
+        self._keeps: dict[str, Predicate | None] = {}
+        """Each `where` that was needed; None where only Spark can evaluate it."""
+        self._kept: dict[tuple[str, Any], bool] = {}
+
+    def at(self, batch: int) -> Output:
+        """The output as it was when a batch ran."""
+        return in_force(self.periods, batch)
+
+    def leaves_out(self, event: Event, batch: int) -> Fate | None:
+        """The fate of an event that the rules of a batch leave out: filtered, or failed. None where they keep it, or
+        where only Spark can tell."""
+        rules = self.at(batch)
+        if rules.columns != self.periods[-1][1].columns and event.place in self.filed:
+            return Fate.FAILED
+        failed = event.failed if rules.on_error is not OnError.NULL else frozenset()
+        if failed.intersection(rules.columns_in_where):
+            return Fate.FAILED
+        if self._holds(rules.where, event) is False:
+            return Fate.FILTERED
+        return Fate.FAILED if failed.intersection(rules.columns_in_numbers) else None
+
+    def passes(self, event: Event, batch: int) -> bool | None:
+        """Whether the rules of a batch keep an event; None where only Spark can tell."""
+        return (
+            False if self.leaves_out(event, batch) is not None else self._holds(self.at(batch).where, event)
+        )
+
+    def _holds(self, where: str | None, event: Event) -> bool | None:
+        if where is None:
+            return True
+        if where not in self._keeps:
+            unknown = needs_spark(where, self.types)
+            self._keeps[where] = None if unknown else predicate(where, self.types)
+        keeps, place = self._keeps[where], (where, event.place)
+        if keeps is None:
+            return None
+        # It is needed for each pane and event.
+        if place not in self._kept:
+            self._kept[place] = keeps(event.payload) is True
+        return self._kept[place]
+
+    @property
+    def filter(self) -> bool:
+        """Whether the output has ever had a `where`."""
+        return any(output.where is not None for _, output in self.periods)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Each `where` that was needed and that only Spark can evaluate."""
+        return [where for where, keeps in self._keeps.items() if keeps is None]
+
+    @property
+    def state(self) -> str:
+        """Whether every `where` that was needed could be evaluated."""
+        return NEEDS_SPARK if self.unknown else FILTERED if self._keeps else UNFILTERED
+
+
+def judged_for(window: Window, events: Iterable[Event], policies: Policies) -> list[Judged]:
     """The events of one window, each judged by its end."""
     return [
-        _judged(event, window, periods, leaves_out) for event in sorted(events, key=lambda each: each.order)
+        _judged(event, window, policies.at(event.batch), policies.leaves_out(event, event.batch))
+        for event in sorted(events, key=lambda each: each.order)
     ]
 
 
-def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: LeavesOut | None) -> list[Judged]:
-    """The events of one key, each judged by the sessions that existed when it came.
-
-    As `model.sessions.SessionBook`, which keeps more of a session than its start and end.
-    """
-    sessions: list[Window] = []
+def judged_sessions(events: Iterable[Event], policies: Policies) -> list[Judged]:
+    """The events of one key, each judged by the sessions that existed when it came."""
+    sessions = KeySessions(session_of(policies.at(NEWEST)))
     judged = []
     for event in sorted(events, key=lambda each: each.order):
-        rules = in_force(periods, event.batch)
-        if (left_out := _left_out(event, leaves_out)) is not None:
+        if (left_out := policies.leaves_out(event, event.batch)) is not None:
             judged.append(Judged(event, left_out))
             continue
-        window = session_of(rules)
-        span = window.span(event.event_time)
-        touched = sorted(each for each in sessions if window.meet(each, span))
-        # To a final session nothing can be added any more.
-        final = [each for each in touched if event.watermark >= each.end + rules.settles_after]
-        joined = Window(
-            min(each.start for each in (span, *touched)), max(each.end for each in (span, *touched))
-        )
-        one = _judged(event, final[0] if final else joined, periods, None)
-        if not final and one.fate in ACCEPTED:
-            sessions = [*(each for each in sessions if each not in touched), joined]
-        judged.append(one)
+        rules = policies.at(event.batch)
+        (bound,) = bound_of(rules, np.array([event.watermark], np.int64)).tolist()
+        window = sessions.judge(*sessions.window.span(event.event_time), bound)
+        judged.append(_judged(event, Window(*window), rules, None))
     return judged
 
 
-def connected(events: Sequence[Event], around: Window, window: Session) -> Window:
-    """The span of time that could matter for a session: all that touches it, directly or through others. What is
-    beyond changes no verdict within."""
-    low, high = FIRST_MOMENT, FIRST_MOMENT
-    for start, end in sorted([around, *(window.span(event.event_time) for event in events)]):
-        if start > high or (start == high and not window.joins):
-            if low <= around.start < high:
-                break
-            low, high = start, end
-        high = max(high, end)
-    return Window(low, high)
-
-
-def _judged(event: Event, window: Window, periods: Periods, leaves_out: LeavesOut | None) -> Judged:
-    rules = in_force(periods, event.batch)
+def _judged(event: Event, window: Window, rules: Output, left_out: Fate | None) -> Judged:
     verdict = judge(window.end, event.watermark, rules.allowed_lateness)
     fate = fate_of(verdict, rules.late, rules.too_late)
-    if (left_out := _left_out(event, leaves_out)) is not None:
+    if left_out is not None:
         return Judged(event, left_out, window, unfiltered=fate)
     return Judged(event, fate, window, verdict)
 
 
-def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
-    return None if leaves_out is None else leaves_out(event, event.batch)
+def fates_in_windows(
+    store: Store, output: str, events: Sequence[Event]
+) -> tuple[list[list[Fate | None]], bool]:
+    """The fates of each event, one for each of its windows, and whether a `where` needs Spark: then it has excluded no
+    event. Not for sessions, where an event's fate depends on others."""
+    rules = store.pipeline.outputs[output]
+    windows = rules.window
+    assert not isinstance(windows, Session)  # noqa: S101
+    derived = {
+        name for name, each in rules.columns.items() if expression(each.sql, store.layout.types).value is None
+    }
+    types = {
+        name: kind for name, kind in PaneLayout(rules, store.layout).types.items() if name not in derived
+    }
+    policies = Policies(store.policies(output) or [(0, rules)], types)
+    fates = [
+        [
+            judged.fate
+            for window in windows.assign_all(event.event_time)
+            for judged in judged_for(window, [event], policies)
+        ]
+        for event in events
+    ]
+    return fates, bool(policies.unknown)
+
+
+def came_before(duplicate: Event, logged: Iterable[Event], was_known: Callable[[Event], bool]) -> str:
+    """Why an event is a duplicate: the last delivery before it. Once an id is forgotten, it may be logged again, even
+    as an event of another window: then no delivery among these was known when the duplicate came."""
+    before = [
+        each
+        for each in logged
+        if each.event_id == duplicate.event_id
+        and each.batch <= duplicate.batch
+        and each is not duplicate
+        and was_known(each)
+    ]
+    if not before:
+        return "its id had come before"
+    last = max(before, key=lambda each: each.order)
+    return f"its id had come before: batch {last.batch}, {last.file}, position {last.position}"
+
+
+def reason_of(judged: Judged, rules: Output) -> str:
+    """Why an event is in no pane."""
+    if judged.fate is Fate.FILTERED:
+        return "where excludes it"
+    if judged.fate is Fate.FAILED:
+        used = [name for name in rules.columns if name in judged.event.failed] or list(rules.columns)
+        return f"{' or '.join(used)} cannot be computed for it"
+    if judged.fate in ACCEPTED:
+        return "where excludes it, since a rebuild changed it"
+    if judged.verdict is Verdict.LATE:
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+    if judged.verdict is Verdict.TOO_LATE:
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
+    return "the side output has it"
+
+
+def concerns(judged: Judged, window: Window) -> bool:
+    """Whether an event near a session is part of it, or was rejected by it."""
+    if judged.fate in ACCEPTED or judged.window is None:
+        return window.start <= judged.event.event_time < window.end
+    return judged.window.overlaps(window)
+
+
+def as_set_aside(judged: Judged, aside: bool) -> Judged:
+    """An event judged before its filter, corrected by whether the side output has it."""
+    if aside:
+        return replace(judged, fate=Fate.SIDE_OUTPUT)
+    if judged.fate is Fate.SIDE_OUTPUT:
+        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
+    return judged

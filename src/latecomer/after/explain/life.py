@@ -6,23 +6,25 @@ against the log: the events that should be in it must give its counts and sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-from latecomer.after.explain.fates import Judged
-from latecomer.after.reading.lives import PublishedPane
+from latecomer.after.explain.fates import NEWEST, Judged, Policies
+from latecomer.after.reading.choices import Clock
+from latecomer.after.reading.lives import PublishedPane, standing_of
+from latecomer.config.outputs import Output
 from latecomer.model import types
-from latecomer.model.aggregates import ADDITIVE, Aggregate
+from latecomer.model.aggregates import ADDITIVE
+from latecomer.model.durations import format_duration
 from latecomer.model.ledger import EVENTS, exact_amounts
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.verdicts import Fate
+from latecomer.model.triggers import per_firing
+from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.model.windows import Window
-
-NEWEST = 2**62
-"""A batch after all others: its rules are those in force now."""
+from latecomer.model.zoned import written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,44 +79,14 @@ class Published:
             }
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What is needed of an output to follow its numbers, as it was when a batch ran."""
-
-    aggregates: Mapping[str, Aggregate]
-    types: Mapping[str, str]
-    accumulation: Accumulation
-    sessions: bool
-    measures: Sequence[str] = ()
-    within: Collection[Timing] = ()
-    """The timings of panes that fire within a batch: such a pane has the events up to one, not all of the batch."""
-
-    @property
-    def exact(self) -> dict[str, Aggregate]:
-        """The aggregates that can be computed exactly here."""
-        return {
-            name: aggregate
-            for name, aggregate in self.aggregates.items()
-            if aggregate.function == "count"
-            or (aggregate.function in ADDITIVE and self.types[aggregate.column or ""] not in types.FLOATS)
-        }
-
-
-Passes = Callable[[Judged, int], bool | None]
-"""Whether an event passes the `where` of a batch; None where only Spark can tell."""
-
-
 def follow(
-    panes: Sequence[LifePane],
-    events: Sequence[Judged],
-    rules: Callable[[int], Rules],
-    passes: Passes = lambda _judged, _batch: True,
+    panes: Sequence[LifePane], events: Sequence[Judged], policies: Policies
 ) -> tuple[list[Published], list[Judged]]:
     """The panes with the events that each took in, and the events that were accepted and are in none yet.
 
-    Each pane is checked against the rules and the `where` of the batch that published it.
+    Each pane is checked against the policy of the batch that published it.
     """
-    following = _Following(events, rules, passes)
+    following = _Following(events, policies)
     published = [following.take(pane) for pane in panes]
     return published, [each for each in events if following.waits(each)]
 
@@ -122,10 +94,9 @@ def follow(
 class _Following:
     """Panes taken one after the other, in the order of publication."""
 
-    def __init__(self, events: Sequence[Judged], rules: Callable[[int], Rules], passes: Passes) -> None:
+    def __init__(self, events: Sequence[Judged], policies: Policies) -> None:
         self.events = events
-        self.rules = rules
-        self.passes = passes
+        self.policies = policies
         self.in_panes: set[int] = set()
         """The events that any pane has had."""
         self.standing: dict[Window, dict[int, tuple[LifePane, Sequence[Judged]]]] = {}
@@ -142,17 +113,17 @@ class _Following:
         if pane.op is Op.RETRACT:
             self.retracted.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
             return Published(pane)
-        rules = self.rules(pane.batch)
+        rules = self.policies.at(pane.batch)
         events = [each for each in self.events if self._holds(pane, each, rules)]
         discards = rules.accumulation is Accumulation.DISCARDING
         own = self.standing.setdefault(pane.window, {})
         counted = {id(each) for _, earlier in own.values() for each in earlier} if discards else set()
         stating = [each for each in events if id(each) not in counted]
-        if pane.timing in rules.within and pane.events is not None:
-            turn = partial(self._turn, sessions=rules.sessions)
+        if pane.timing in _within_batch(rules) and pane.events is not None:
+            turn = partial(self._turn, sessions=rules.window.merges)
             later = {id(each) for each in sorted(stating, key=turn)[pane.events :]}
             stating, events = ([each for each in some if id(each) not in later] for some in (stating, events))
-        check = checked(pane, stating, rules, empty=not events)
+        check = checked(pane, stating, rules, self.policies.types, empty=not events)
         took = [each for each in events if id(each) not in self.in_panes]
         if pane.timing is Timing.CORRECTION and not check.agrees:
             took, events, stating = [], [], []
@@ -183,21 +154,23 @@ class _Following:
         if id(judged) in self.in_panes or not judged.accepted:
             return False
         came = judged.event.batch
-        passed = self.passes(judged, max((at for at in self.closed if at >= came), default=came))
+        passed = self.policies.passes(
+            judged.event, max((at for at in self.closed if at >= came), default=came)
+        )
         if not self.closed:
-            passed = self.passes(judged, NEWEST)
+            passed = self.policies.passes(judged.event, NEWEST)
         return not judged.left_out if passed is None else passed
 
-    def _holds(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
+    def _holds(self, pane: LifePane, judged: Judged, rules: Output) -> bool:
         """Whether a pane has an event, by when both came: an ON_TIME pane has no late events.
 
         A correction is computed anew from the log, so it has late events too, and so have the panes after it.
         """
-        if judged.event.batch > pane.batch or (rules.sessions and not _within(judged, pane.window)):
+        if judged.event.batch > pane.batch or (rules.window.merges and not _within(judged, pane.window)):
             return False
         if judged.event.repeated and not judged.accepted:  # repeated deliveries count once
             return False
-        passed = self.passes(judged, pane.batch)
+        passed = self.policies.passes(judged.event, pane.batch)
         if passed is False or (passed is None and judged.left_out):
             return False
         if pane.timing is Timing.CORRECTION or self._was_rebuilt(pane, judged, rules):
@@ -205,20 +178,20 @@ class _Following:
         if not judged.accepted:
             return False
         late = pane.timing in (Timing.LATE, Timing.CLOSING)
-        return rules.sessions or late or judged.by_lateness is not Fate.LATE_ACCEPTED
+        return rules.window.merges or late or judged.by_lateness is not Fate.LATE_ACCEPTED
 
-    def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
+    def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Output) -> bool:
         """Whether a correction before the pane has the event already."""
         for window, batch in self.rebuilt.items():
-            same = pane.window == window or (rules.sessions and pane.window.overlaps(window))
-            if same and judged.event.batch <= batch and (not rules.sessions or _within(judged, window)):
+            same = pane.window == window or (rules.window.merges and pane.window.overlaps(window))
+            if same and judged.event.batch <= batch and (not rules.window.merges or _within(judged, window)):
                 return True
         return False
 
-    def _replaced(self, pane: LifePane, rules: Rules) -> list[tuple[LifePane, Sequence[Judged]]]:
+    def _replaced(self, pane: LifePane, rules: Output) -> list[tuple[LifePane, Sequence[Judged]]]:
         """The panes that a pane replaces; a session replaces all panes that it has merged."""
         retracted, self.retracted = self.retracted, []
-        if rules.sessions:
+        if rules.window.merges:
             inside = [each for each in retracted if each[0].window.overlaps(pane.window)]
             self.retracted = [each for each in retracted if not any(each is other for other in inside)]
             retracted = inside
@@ -227,7 +200,7 @@ class _Following:
         return [*retracted, *self.standing[pane.window].values()]
 
 
-def _together(panes: Sequence[LifePane], rules: Rules) -> Mapping[str, Any] | None:
+def _together(panes: Sequence[LifePane], rules: Output) -> Mapping[str, Any] | None:
     """The total of panes that are replaced at once; None where there is no pane."""
     if len(panes) < 2:
         return panes[0].values if panes else None
@@ -239,11 +212,22 @@ def _together(panes: Sequence[LifePane], rules: Rules) -> Mapping[str, Any] | No
     }
 
 
+def _within_batch(rules: Output) -> Sequence[Timing]:
+    """The timings of panes that fire within a batch: such a pane has the events up to one, not all of the batch."""
+    # The event that closes a session may come before events that extend it.
+    if rules.window.merges and rules.trigger.fires_within:
+        return Timing.EARLY, Timing.ON_TIME, Timing.LATE
+    timed = {Timing.EARLY: rules.trigger.early, Timing.LATE: rules.trigger.late}
+    return [timing for timing, rule in timed.items() if per_firing(rule)]
+
+
 def _within(judged: Judged, window: Window) -> bool:
     return window.start <= judged.event.event_time < window.end
 
 
-def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool) -> Check:
+def checked(
+    pane: LifePane, stating: Sequence[Judged], rules: Output, kinds: Mapping[str, str], empty: bool
+) -> Check:
     """Checks a pane against the events that should be in it."""
     expected: dict[str, tuple[Any, Any]] = {}
     if pane.events is not None:
@@ -251,8 +235,12 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
     for measure, in_pane in pane.measures.items():
         if in_pane is not None:
             expected[measure] = in_pane, total(stating, measure)
-    for name, aggregate in rules.exact.items():
+    for name, aggregate in rules.aggregates.items():
         column = aggregate.column
+        if aggregate.function != "count" and not (
+            aggregate.function in ADDITIVE and kinds[column or ""] not in types.FLOATS
+        ):
+            continue  # it cannot be computed exactly here
         values = [None if column is None else each.event.payload[column] for each in stating]
         # The values come last: they are what is published.
         expected[name] = pane.values[name], aggregate.of_nothing() if empty else aggregate.evaluate(values)
@@ -274,3 +262,88 @@ def total(events: Iterable[Judged], measure: str) -> Any:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class History:
+    """What was found of the life of one number. Times are microseconds."""
+
+    output: str
+    rules: Output
+    window: Window
+    key: Mapping[str, Any]
+    panes: Sequence[Published]
+    in_no_pane: Sequence[Judged]
+    """Events that were accepted and are in no pane yet."""
+    left_out: Mapping[Fate, Sequence[Judged]]
+    measures: Mapping[str, str]
+    """The ledger's measures and their types."""
+    filter: str
+    notes: Sequence[str]
+    files: int
+    files_read: int
+    rebuilds: Mapping[int, str]
+    """The rebuilds of the output: batch → which."""
+    policies: Policies
+    """The output under each policy and definition it has had."""
+    clock: Clock
+    """The clock that says when a pane was known."""
+    by_arrival: bool
+    """Whether the source has an arrival column: then the batch of a pane does not say when it could be known."""
+    watermarks: Sequence[tuple[int, int]]
+    """Where the watermark stood while its events came: a moment of the arrival clock, and the watermark."""
+
+    @cached_property
+    def stands(self) -> Mapping[str, Any] | None:
+        """The number as it is now; discarding panes are added up. None where there is none."""
+        return standing_of(self.rules, [each.pane for each in self.panes if each.pane.window == self.window])
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether every pane agrees with the log."""
+        return all(published.check.agrees is not False for published in self.panes)
+
+    def why(self, published: Published) -> str:
+        """In a sentence, why a pane was published."""
+        pane = published.pane
+        if pane.op is Op.RETRACT:
+            return f"sequence {pane.sequence} was taken back"
+        match pane.timing:
+            case Timing.EARLY:
+                return "the window was still open, and the early trigger was due"
+            case Timing.ON_TIME if pane.watermark == END_OF_TIME:
+                return "the input had ended"
+            case Timing.ON_TIME:
+                return f"the watermark had reached {written(pane.watermark)}: the window was over"
+            case Timing.LATE:
+                lateness = format_duration(self.under(published).allowed_lateness)
+                return f"events came after the window was over, within the allowed lateness of {lateness}"
+            case Timing.CLOSING:
+                return "nothing more can come for the window: its allowed lateness was over"
+            case Timing.CORRECTION:
+                return f"{self.rebuilds.get(pane.batch, 'a correction')}: the number was computed anew"
+
+    def known_at(self, published: Published) -> int | None:
+        """When a pane was known, by the clock of the explanation."""
+        return published.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(published)
+
+    def drawn_at(self, published: Published) -> int | None:
+        """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
+        moments = [published.pane.ended_at, published.pane.fired_at]
+        if self.by_arrival or self.clock is Clock.ARRIVAL:
+            moments.reverse()
+        return moments[1] if moments[0] is None else moments[0]
+
+    def under(self, published: Published) -> Output:
+        """The output as it was when a pane was published."""
+        return self.policies.at(published.pane.batch)
+
+    def defined_otherwise(self, published: Published) -> str | None:
+        """The definition of a pane's number, where that is not the output's definition now."""
+        then, now = self.under(published), self.rules
+        changed = [
+            f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
+        ]
+        if then.where != now.where:
+            changed.insert(0, "no where" if then.where is None else f"where {then.where}")
+        return ", ".join(changed) or None

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latecomer.after.explain import diagram
-from latecomer.after.explain.diagram import FATES, Diagram, Point, some
-from latecomer.after.explain.document import shown_value
+from latecomer.after.explain.diagram import FATES, INK, PALE, Diagram, Point, clock, line, safe, some, text
 from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import Published, is_number
+from latecomer.after.explain.life import History, Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
-from latecomer.after.explain.picture_labels import LETTER, Box, Labels, shortened
+from latecomer.after.explain.places import shown_value
 from latecomer.after.reading.choices import Clock
 from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
 from latecomer.model.zoned import current_zone, on_the_wall
-
-if TYPE_CHECKING:
-    from latecomer.after.explain.explanation import Explanation
 
 COLOURS = {
     Timing.EARLY: "#0891b2",
@@ -47,10 +42,10 @@ _LARGE = 10**15
 """Labels of larger numbers do not show all digits."""
 _AGES = 400 * 365 * UNITS["d"]
 """A longer window is all of time, and is not drawn."""
-_INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
+_BAND = "#dbeafe"
 
 
-def picture(explanation: Explanation) -> str:
+def picture(explanation: History) -> str:
     """The picture as SVG text."""
     return "\n".join(_Drawing(explanation).lines()) + "\n"
 
@@ -67,7 +62,7 @@ class _Dot:
 
 
 class _Drawing:
-    def __init__(self, explanation: Explanation) -> None:
+    def __init__(self, explanation: History) -> None:
         self.explanation = explanation
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
@@ -86,7 +81,7 @@ class _Drawing:
             f'width="{_WIDTH}" height="{self.height}" font-family="system-ui, sans-serif" font-size="12" '
             f'role="img">'
         )
-        yield f"<title>{_safe(self._title())}</title>"
+        yield f"<title>{safe(self._title())}</title>"
         yield f'<rect width="{_WIDTH}" height="{self.height}" fill="white"/>'
         yield from self._band()
         yield from self._heading()
@@ -133,17 +128,17 @@ class _Drawing:
         return " · ".join(part for part in (self.explanation.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
-        yield _text(_RIGHT, 26, shortened(self._title(), 88), size=16, weight="600")
+        yield text(_RIGHT, 26, shortened(self._title(), 88), INK, size=16, weight="600")
         start, end = self.explanation.window
-        yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
+        yield text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", size=12)
         x = float(_RIGHT)
         present = dict.fromkeys(published.pane.timing for published in self.explanation.panes)
         for timing in present:
             yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
-            yield _text(x + 15, 68, timing.value, _PALE)
+            yield text(x + 15, 68, timing.value, size=12)
             x += 34 + 8 * len(timing.value)
         yield f'<rect x="{x}" y="58" width="14" height="12" fill="{_BAND}"/>'
-        yield _text(x + 20, 68, "the window", _PALE)
+        yield text(x + 20, 68, "the window", size=12)
 
     def _band(self) -> Iterator[str]:
         left, right = (min(max(self.time(at), self.left), self.right) for at in self.explanation.window)
@@ -168,13 +163,13 @@ class _Drawing:
             return round(top + _PANEL + (value - low) / height * (8 - _PANEL), 1)
 
         most = int((self.left - 16) / LETTER)
-        yield _text(self.left - 12, top + 20, shortened(name, most - 3), anchor="end", weight="600")
-        yield _text(
-            self.left - 12, top + 36, shortened(self._formula(name), most), _PALE, anchor="end", size=11
+        yield text(
+            self.left - 12, top + 20, shortened(name, most - 3), INK, anchor="end", size=12, weight="600"
         )
+        yield text(self.left - 12, top + 36, shortened(self._formula(name), most), anchor="end")
         zero = scale(0.0)
-        yield _line(self.left, zero, self.right, zero, "#d1d5db")
-        yield _text(self.left - 6, zero + 4, "0", _PALE, anchor="end", size=10)
+        yield line(self.left, zero, self.right, zero, "#d1d5db")
+        yield text(self.left - 6, zero + 4, "0", anchor="end", size=10)
         for each in dots.values():
             yield from self._steps(each, scale)
         shown = [dot for each in dots.values() for dot in each if dot.value is not None]
@@ -187,7 +182,7 @@ class _Drawing:
             label = _short(dot.value)
             place = labels.place(dot.x, scale(float(dot.value)), label, self.radius)
             if place is not None:
-                yield _text(*place, label, _INK, anchor="middle", size=11, halo=True)
+                yield text(*place, label, INK, anchor="middle", halo=True)
 
     def _dots(self, name: str) -> Mapping[Window, Sequence[_Dot]]:
         """By window, the value after each pane: None where it was taken back. Discarding panes add up."""
@@ -223,8 +218,8 @@ class _Drawing:
                 continue
             y = scale(float(dot.value))
             if level is not None and level != y:
-                yield _line(dot.x, level, dot.x, y, _PALE, 1.5)
-            yield _line(dot.x, y, until, y, _PALE, 1.5)
+                yield line(dot.x, level, dot.x, y, PALE, 1.5)
+            yield line(dot.x, y, until, y, PALE, 1.5)
             level = y
 
     def _dot(self, dot: _Dot, scale: _Scale) -> str:
@@ -233,7 +228,7 @@ class _Drawing:
         tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
         return (
             f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '
-            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{_safe(tip)}</title></circle>'
+            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{safe(tip)}</title></circle>'
         )
 
     # Events
@@ -246,9 +241,9 @@ class _Drawing:
         for number, fate in enumerate(self.rows):
             colour = FATES[fate][1]
             y = top + number * _ROW
-            yield _text(self.left - 12, y + 11, self._row_name(fate), _PALE, anchor="end", size=11)
+            yield text(self.left - 12, y + 11, self._row_name(fate), anchor="end")
             for x in sorted({self.time(each.event.arrival_time) for each in self._events(fate)}):
-                yield _line(x, y + 2, x, y + 12, colour, 1.5)
+                yield line(x, y + 2, x, y + 12, colour, 1.5)
 
     def _diagram(self) -> Diagram:
         """Event time against arrival time, of its events."""
@@ -275,50 +270,19 @@ class _Drawing:
 
     def _clock(self) -> Iterator[str]:
         y = self.life_height - _BOTTOM + 6
-        yield _line(self.left, y, self.right, y, _PALE)
-        for tick in self.time.ticks():
-            yield _line(tick.x, y, tick.x, y + 5, _PALE)
-            lines = [each for each in (tick.time, tick.date) if each]
-            for number, line in enumerate(lines):
-                yield _text(tick.x, y + 18 + 14 * number, line, _PALE, anchor="middle", size=11)
+        yield line(self.left, y, self.right, y, PALE)
+        yield from clock(self.time, y)
         gaps = self.time.gaps()
         for gap in gaps:
-            yield _line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
+            yield line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
             for shift in (-3, 2):
-                yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
-            yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
+                yield line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, PALE)
+            yield text(gap.x, y - 7, gap.length, anchor="middle", size=9, halo=True)
         fired = self.explanation.by_arrival or self.explanation.clock is Clock.ARRIVAL
         known = "what fired it had arrived" if fired else "its batch had ended"
         shortening = "; long gaps are shortened" if gaps else ""
         words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
-        yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
-    ends = f'x1="{round(x1, 1)}" y1="{round(y1, 1)}" x2="{round(x2, 1)}" y2="{round(y2, 1)}"'
-    return f'<line {ends} stroke="{colour}" stroke-width="{width}"/>'
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    colour: str = _INK,
-    anchor: str = "start",
-    size: int = 12,
-    weight: str = "400",
-    halo: bool = False,
-) -> str:
-    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
-    return (
-        f'<text x="{round(x, 1)}" y="{round(y, 1)}" fill="{colour}" text-anchor="{anchor}" '
-        f'font-size="{size}" font-weight="{weight}"{around}>{_safe(text)}</text>'
-    )
-
-
-def _safe(text: str) -> str:
-    """Text escaped for XML: values of events are shown, never interpreted."""
-    return escape("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
+        yield text(self.right, y + 50, words, anchor="end")
 
 
 def _short(value: Any) -> str:
@@ -337,3 +301,70 @@ def _full(micros: int) -> str:
     moment = on_the_wall(micros)
     whole = moment.replace(microsecond=0) == moment
     return moment.strftime("%Y-%m-%d %H:%M:%S" if whole else "%Y-%m-%d %H:%M:%S.%f")
+
+
+HEIGHT, LETTER = 11, 7.0
+"""The size of a label's letters in wide fonts."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle on paper."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def around(cls, x: float, y: float, radius: float) -> Box:
+        return cls(x - radius, y - radius, x + radius, y + radius)
+
+    def meets(self, other: Box) -> bool:
+        beside = self.right <= other.left or other.right <= self.left
+        return not (beside or self.bottom <= other.top or other.bottom <= self.top)
+
+    def inside(self, other: Box) -> bool:
+        wide = other.left <= self.left and self.right <= other.right
+        return wide and other.top <= self.top and self.bottom <= other.bottom
+
+
+@dataclass
+class Labels:
+    """The labels of one panel."""
+
+    within: Box
+    boxes: list[Box] = field(default_factory=list)
+
+    def place(self, x: float, y: float, text: str, radius: float) -> tuple[float, float] | None:
+        """The middle of the label's baseline, above the dot if possible; None where there is no room."""
+        half = LETTER * len(text) / 2
+        for middle, base in _candidates(x, y, half, radius):
+            box = Box(middle - half, base - HEIGHT + 2, middle + half, base + 2)
+            if box.inside(self.within) and not any(box.meets(other) for other in self.boxes):
+                self.boxes.append(box)
+                return round(middle, 1), round(base, 1)
+        return None
+
+
+def _candidates(x: float, y: float, half: float, radius: float) -> Iterator[tuple[float, float]]:
+    """Above, below, at the right, at the left; then further away."""
+    for away in (radius + 4, radius + 16):
+        yield x, y - away
+        yield x, y + away + HEIGHT - 3
+        yield x + half + away, y + 4
+        yield x - half - away, y + 4
+        yield x + half, y - away
+        yield x - half, y - away
+
+
+def shortened(text: str, most: int) -> str:
+    """A text cut to a length; an ellipsis marks the cut.
+
+    >>> shortened("electronics", 8)
+    'elect…cs'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"

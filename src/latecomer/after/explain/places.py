@@ -12,15 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.asof import holds
-from latecomer.after.reading.questions import Book
+from latecomer.after.reading.questions import Book, holds
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import Session, Window
+from latecomer.model.windows import FIRST_MOMENT, Session, Window
 from latecomer.model.words import key_in_words
-from latecomer.model.written_values import bytes_of, csv_text, json_value
+from latecomer.model.written_values import bytes_of, csv_text, json_value, short_text
 from latecomer.model.zoned import current_zone, moment_in_words, written
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
@@ -153,20 +152,21 @@ class Finder:
         return sorted(sorted(windows, key=lambda window: (abs(window.start - at), window.start))[:FEW])
 
 
-def grown_from(chosen: Collection[Window], windows: Iterable[Window]) -> Window:
-    """The session that these windows belong to: all windows that overlap, directly or through others.
+def grown_from(chosen: Collection[Window], windows: Iterable[Window], touching: bool = False) -> Window:
+    """The session that these windows belong to: all windows that overlap, directly or through others. With `touching`,
+    also those that only touch.
 
     >>> grown_from([Window(12, 20)], [Window(0, 10), Window(0, 20), Window(12, 20), Window(30, 40)])
     Window(start=0, end=20)
     """
-    low, high = min(each.start for each in chosen), max(each.end for each in chosen)
-    grown = True
-    others = list(windows)
-    while grown:
-        near = [each for each in others if each.start < high and low < each.end]
-        reach = min([low, *(each.start for each in near)]), max([high, *(each.end for each in near)])
-        grown = reach != (low, high)
-        low, high = reach
+    wanted = Window(min(each.start for each in chosen), max(each.end for each in chosen))
+    low, high = FIRST_MOMENT, FIRST_MOMENT
+    for start, end in sorted([wanted, *windows]):
+        if start > high or (start == high and not touching):
+            if low <= wanted.start < high:
+                break
+            low, high = start, end
+        high = max(high, end)
     return Window(low, high)
 
 
@@ -182,6 +182,11 @@ def as_text(value: Any) -> str | None:
     ('1.50', 'true', 'YQ==', None)
     """
     return csv_text(json_value(value, zone=current_zone()))
+
+
+def shown_value(value: Any) -> str:
+    """A value in a sentence or a picture."""
+    return "null" if value is None else short_text(value, current_zone())
 
 
 def _value(text: str, kind: pa.DataType) -> Any:

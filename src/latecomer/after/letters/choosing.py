@@ -1,11 +1,14 @@
-"""Which dead letters are replayed, and the record of each to decode again."""
+"""Which dead letters are replayed, and the record of each to decode again. The arguments come from the command line or
+from Python; corrected texts are JSON, one object for each letter."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config.arguments import path_of
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.config.registered import Avro
@@ -23,7 +27,7 @@ from latecomer.source.choose import source_of
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.file_source import FileSource
-from latecomer.source.fixes import check_expression, check_on_spark
+from latecomer.source.fixes import Fix, check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles
 from latecomer.source.private_columns import NUMBER
 from latecomer.source.repaired import JSON, LETTERS, Form
@@ -45,6 +49,19 @@ COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"}
     "arrival_time": "timestamp",
 }
 """The columns that a condition on dead letters, or an expression for their text, can name."""
+COLUMN = "column:"
+KEYS = {
+    "format": "how the event time is written, a pattern such as dd/MM/yyyy HH:mm:ss",
+    "unit": "the unit of an event time that is a number: s, ms, us or ns",
+    "column:NAME": "SQL for a column, over the record's columns, each of them text",
+    "raw": "SQL for the corrected text of the record, over the columns of the dead letter",
+    "text": "a file of corrected texts",
+}
+"""The keys of a fix."""
+_TEXTS_FIX = (
+    "give objects with batch, origin and position, as latecomer dead-letters FILE -f json prints them, and the "
+    "corrected text in raw"
+)
 
 
 @dataclass(frozen=True)
@@ -92,15 +109,13 @@ def chosen_source(store: Store, choice: Choice) -> str:
     sources = store.pipeline.sources
     if choice.source is not None and choice.source not in sources:
         fix = did_you_mean(choice.source, sources) if sources else "leave it out: there is one source"
-        raise PipelineError([Problem("source", "the pipeline has no such source", choice.source, fix)])
+        raise _refused("source", "the pipeline has no such source", choice.source, fix)
     if choice.source is not None or not sources:
         return choice.source or ""
     with_letters = sorted({*_sources_of(store, standing_letters(store))})
     if len(with_letters) > 1:
         fix = f"choose one, such as {with_letters[0]}"
-        raise PipelineError(
-            [Problem("source", f"there are dead letters of {' and '.join(with_letters)}", None, fix)]
-        )
+        raise _refused("source", f"there are dead letters of {' and '.join(with_letters)}", None, fix)
     return with_letters[0] if with_letters else next(iter(sources))
 
 
@@ -127,7 +142,7 @@ def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folde
         return chosen
     if twice := [place for place, count in Counter(chosen.places).items() if count > 1]:
         fix = "tell them apart with where: reason = …"
-        raise PipelineError([Problem("text", "names two dead letters in one place", twice[0], fix)])
+        raise _refused("text", "names two dead letters in one place", twice[0], fix)
     return Picked(letters, [choice.texts[place] for place in chosen.places])
 
 
@@ -152,7 +167,7 @@ def _require_known(store: Store, texts: Texts) -> None:
             batch, origin, position = place
             message = f"there is no dead letter of batch {batch} at position {position} of {origin}"
             fix = "name them as latecomer dead-letters FILE -f json prints them"
-            raise PipelineError([Problem("text", message, None, fix)])
+            raise _refused("text", message, None, fix)
 
 
 @dataclass(frozen=True)
@@ -251,3 +266,93 @@ class _Forms:
             return {}
         values = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).named))
         return {name: value for name, value in values.items() if value is not None}
+
+
+@contextmanager
+def mistakes_in(place: str) -> Iterator[None]:
+    """Report mistakes with the place in which they were made."""
+    try:
+        yield
+    except PipelineError as error:
+        raise PipelineError([replace(problem, file=place) for problem in error.problems]) from None
+
+
+def _refused(field: str, message: str, value: object = None, fix: str | None = None) -> PipelineError:
+    return PipelineError([Problem(field, message, value, fix)])
+
+
+def asked_for(
+    where: str | None, fix: Mapping[str, Any], place: str, source: str | None = None
+) -> tuple[Choice, Fix]:
+    """Which dead letters to replay, and the fix for them. `place` is where the arguments were given, for errors."""
+    with mistakes_in(place):
+        if unknown := [key for key in fix if key not in KEYS and not key.startswith(COLUMN)]:
+            known = f"write one of {', '.join(KEYS)}"
+            raise PipelineError([Problem(key, "is no fix", fix[key], known) for key in unknown])
+        texts = None if fix.get("text") is None else _texts(fix["text"])
+        if texts is not None and fix.get("raw") is not None:
+            raise _refused("raw", "cannot be beside text", fix["raw"], "leave one of them out")
+        columns = {key.removeprefix(COLUMN): value for key, value in fix.items() if key.startswith(COLUMN)}
+        given = {"where": where, **{name: fix.get(name) for name in ("format", "unit", "raw")}}
+        wrong = [
+            Problem(name, "has the wrong kind of value", value, "give text")
+            for name, value in [
+                *given.items(),
+                *((f"{COLUMN}{name}", each) for name, each in columns.items()),
+            ]
+            if not isinstance(value, str) and not (value is None and name in given)
+        ]
+        if wrong:
+            raise PipelineError(wrong)
+        return Choice(where, fix.get("raw"), texts, source), Fix(fix.get("format"), fix.get("unit"), columns)
+
+
+def _texts(given: object) -> Texts:
+    if isinstance(given, str | Path):
+        try:
+            return _texts_of(_parsed(path_of("replay", "text", given).read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            fix = "name a file of corrected texts"
+            raise _refused("text", f"cannot be read: {reason}", str(given), fix) from None
+    if isinstance(given, Sequence):
+        return _texts_of(given)
+    fix = "give a file of corrected texts, or a list of them"
+    raise _refused("text", "has the wrong kind of value", given, fix)
+
+
+def _parsed(written: str) -> Iterable[Any]:
+    """The texts in a file: a JSON array of objects, or an object a line."""
+    try:
+        if written.lstrip().startswith("["):
+            return json.loads(written)  # type: ignore[no-any-return]
+        return [json.loads(line) for line in written.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise _refused("text", f"is not JSON: {error}", None, _TEXTS_FIX) from None
+
+
+def _texts_of(rows: Iterable[Any]) -> Texts:
+    """The texts by the dead letter that each belongs to."""
+    texts: dict[Place, str] = {}
+    for nth, row in enumerate(rows, start=1):
+        named = _named(row)
+        if named is None:
+            raise _refused(f"text {nth}", "does not name a dead letter", row, _TEXTS_FIX)
+        letter, raw = named
+        if not raw.strip():
+            raise _refused(f"text {nth}", "is blank", raw, "leave the letter out")
+        if letter in texts:
+            raise _refused(f"text {nth}", "is a second one for the same letter", row, "leave one out")
+        texts[letter] = raw
+    return texts
+
+
+def _named(row: Any) -> tuple[Place, str] | None:
+    if not isinstance(row, Mapping):
+        return None
+    batch, origin, position, raw = (row.get(name) for name in ("batch", "origin", "position", "raw"))
+    if type(batch) is not int or type(position) is not int:
+        return None
+    if not isinstance(origin, str) or not isinstance(raw, str):
+        return None
+    return (batch, origin, position), raw

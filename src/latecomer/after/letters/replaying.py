@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from latecomer.after.letters.choosing import Choice, chosen_source, picked, records_of
+from latecomer.after.letters.choosing import Choice, chosen_source, mistakes_in, picked, records_of
 from latecomer.after.opening import checked_store
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
@@ -100,7 +100,7 @@ def replay_letters(
     )
     store = checked_store(pipeline)
     store.pins()
-    with _mistakes_in(place):
+    with mistakes_in(place):
         choice.check()
         source = chosen_source(store, choice)
         if problems := [*fix.mistakes(pipeline.views[source], store.columns.read_from(source))]:
@@ -111,7 +111,7 @@ def replay_letters(
         if dry_run:
             session = _session(store, source, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
-            with _mistakes_in(place):
+            with mistakes_in(place):
                 log = EventLog(InProcess(session), store)
                 return _Trial(log, source, timeline, choice, fix, folder).report()
         require_writable(store.root)
@@ -121,7 +121,7 @@ def replay_letters(
             with closing(Engine(SparkRunner(session), open_store(pipeline), reports.append)) as engine:
                 start_engine(engine)
                 require_whole_log(engine, "replay of dead letters")
-                with _mistakes_in(place):
+                with mistakes_in(place):
                     trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
                 completed = next((report.batch for report in reports if report.kind == "repair"), None)
                 replayed = replace(trial.report(), completed=completed)
@@ -138,20 +138,11 @@ def _session(
     pipeline = store.pipeline
     session = own_session(spark or build_session(pipeline.name, log_file(store.root, "letters.log")))
     check_predicates(session, store)
-    with _mistakes_in(place):
+    with mistakes_in(place):
         choice.check_on(session)
         columns = store.columns.read_from(source)
         fix.check(empty_texts(session, columns), pipeline.views[source], columns)
     return session
-
-
-@contextmanager
-def _mistakes_in(place: str) -> Iterator[None]:
-    """Report mistakes with the place in which they were made."""
-    try:
-        yield
-    except PipelineError as error:
-        raise PipelineError([replace(problem, file=place) for problem in error.problems]) from None
 
 
 @contextmanager

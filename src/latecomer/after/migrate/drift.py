@@ -7,22 +7,40 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from latecomer.after.migrate.on_spark import computed_by_spark
-from latecomer.after.migrate.private_columns import BY_SPARK, ENVELOPE
+from latecomer.config.names import PRIVATE
+from latecomer.log.private_columns import LOGGED
+from latecomer.model.expressions import Expression
+from latecomer.model.predicates import with_paths_quoted
 from latecomer.schemas.migrations import Checks, Migration, checks_of
+from latecomer.spark.base import in_turn_together
+from latecomer.spark.errors import explained
+from latecomer.spark.session import build_session, own_session
+from latecomer.spark.value_or_null import VALUE, value_or_null
 from latecomer.store.coverage import covered_since
+from latecomer.store.data_files import DataFile
+from latecomer.store.files import log_file
+from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
+from latecomer.windowing.private_columns import BATCH
 
 LOG = logging.getLogger(__name__)
 _AT_ONCE = 1 << 15
+ROWS_AT_ONCE = 1_000_000
+"""Files of about so many rows are read at once: the driver's memory does not grow with the log."""
+_BY_SPARK = f"{PRIVATE}made_"
+"""The prefix of the columns that Spark computes; the number of the expression follows."""
 _ARRIVAL = "arrival_time"
+_ENVELOPE = (_ARRIVAL, "producer", "schema_id", "event_id", "batch", "origin", "position")
+"""The columns of the log that a comparison needs besides the two shapes."""
 
 
 @dataclass(frozen=True)
@@ -125,24 +143,15 @@ def measure_drift(
     return drift
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some rows of the log, column by column: a dictionary for each row takes three times as long."""
-
-    envelope: Mapping[str, list[Any]]
-    columns: Mapping[str, list[Any]]
-    """Those of the two shapes, under the source's own names."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        names = list(self.columns)
-        for values in zip(*self.columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True))
+_Part = tuple[Mapping[str, list[Any]], Mapping[str, list[Any]]]
+"""Some rows of the log, column by column: their envelope, and the columns of the two shapes under the source's own
+names. A dictionary for each row takes three times as long."""
 
 
 def _logged(store: Store, checks: Checks) -> Iterator[pa.RecordBatch]:
     """The columns of the log that are needed, some rows at a time."""
     layout = store.layout
-    names = dict.fromkeys([*ENVELOPE, *(layout.view[column] for column in checks.columns)])
+    names = dict.fromkeys([*_ENVELOPE, *(layout.view[column] for column in checks.columns)])
     return store.events.parts(pa.schema([layout.schema.field(name) for name in names]), _AT_ONCE)
 
 
@@ -159,11 +168,11 @@ def _parts(
             arrived = part.column(_ARRIVAL).cast(pa.int64())
             wanted = pc.and_(wanted, pc.greater_equal(arrived, since))
         chosen = part.filter(wanted)
-        envelope = {name: chosen.column(name) for name in ENVELOPE}
+        envelope = {name: chosen.column(name) for name in _ENVELOPE}
         envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
         columns = {column: chosen.column(view[column]) for column in checks.columns}
-        more = {name: chosen.column(name) for name in chosen.schema.names if name.startswith(BY_SPARK)}
-        yield _Part(
+        more = {name: chosen.column(name) for name in chosen.schema.names if name.startswith(_BY_SPARK)}
+        yield (
             {name: column.to_pylist() for name, column in envelope.items()},
             {name: column.to_pylist() for name, column in {**columns, **more}.items()},
         )
@@ -171,9 +180,11 @@ def _parts(
 
 def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
     drifting, whole = [], Counter[Whose]()
-    whose = zip(part.envelope["producer"], part.envelope["schema_id"], strict=True)
-    arrivals = part.envelope[_ARRIVAL]
-    for number, (who, row) in enumerate(zip(whose, part.rows(), strict=True)):
+    envelope, columns = part
+    whose = zip(envelope["producer"], envelope["schema_id"], strict=True)
+    arrivals, rows = envelope[_ARRIVAL], zip(*columns.values(), strict=True)
+    for number, (who, values) in enumerate(zip(whose, rows, strict=True)):
+        row = dict(zip(columns, values, strict=True))
         kind = checks.drift(row)
         if kind is None:
             whole[who] += 1
@@ -186,10 +197,49 @@ def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
         shown = [
             Example(
                 kind,
-                **{name: values[number] for name, values in part.envelope.items()},
+                **{name: values[number] for name, values in envelope.items()},
                 values={column: row[column] for column in checks.columns},
                 expected={column: each.of(row) for column, each in checks.expressions.items()},
             )
             for number, kind, row in drifting
         ]
         drift.examples = sorted([*drift.examples, *shown], key=lambda each: each.place)[:examples]
+
+
+@explained("comparing the two shapes")
+def computed_by_spark(
+    store: Store, checks: Checks, names: Sequence[str]
+) -> tuple[Iterator[pa.RecordBatch], Checks]:
+    """The columns of the log that are needed, with the expressions of these columns; and the checks that look for the
+    expressions there."""
+    spark = own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
+    made = {name: f"{_BY_SPARK}{number}" for number, name in enumerate(names)}
+    given = {name: Expression(checks.expressions[name].kind, itemgetter(made[name])) for name in names}
+    groups = in_turn_together(store.events.files(), lambda file: file.rows, ROWS_AT_ONCE)
+    batches = (
+        batch for files in groups for batch in _computed(store, spark, checks, made, files).to_batches()
+    )
+    return batches, replace(checks, expressions={**checks.expressions, **given})
+
+
+@explained("comparing the two shapes")
+def _computed(
+    store: Store, spark: SparkSession, checks: Checks, made: Mapping[str, str], files: Sequence[DataFile]
+) -> pa.Table:
+    """The rows of some files of the log; `made` maps a column to that of its expression."""
+    table, layout = store.events, store.layout
+    kept = list(dict.fromkeys([*_ENVELOPE, *(layout.view[column] for column in checks.columns)]))
+    log = spark.read.schema(ddl(layout.stored)).parquet(*table.paths(files))
+    rows = log.selectExpr(
+        *(f"{quoted(name)} as {quoted(LOGGED + name)}" for name in kept),
+        *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
+        f"batch as {BATCH}",
+    )
+    computed = {
+        column: value_or_null(
+            spark, with_paths_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH
+        ).getField(VALUE)
+        for name, column in made.items()
+    }
+    logged = (f"{quoted(LOGGED + name)} as {quoted(name)}" for name in kept)
+    return rows.withColumns(computed).selectExpr(*logged, *made.values()).toArrow()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
@@ -36,42 +36,28 @@ class NotYet(LatecomerError):
         super().__init__(f"{migration.migration} cannot {into}:{reasons}")
 
 
-@dataclass(frozen=True)
-class _Current:
-    """The schema of a subject now, with both shapes, or with the new shape only."""
-
-    client: Client
-    migration: Migration
-
-    def expanded(self) -> Definition:
-        return self._with(expanded_text)
-
-    def contracted(self) -> Definition:
-        return self._with(contracted_text)
-
-    def _with(self, text_of: Callable[[str, Migration, Mapping[str, Schema]], str]) -> Definition:
-        subject = self.migration.subject
-        try:
-            latest = self.client.version(subject).definition
-        except RegistryError as error:
-            if isinstance(error, RegistryOutage) or error.code != NO_SUBJECT:
-                raise
-            raise LatecomerError(
-                f"subject: the registry {self.client.shown} has no subject {subject}; register its schema first"
-            ) from None
-        if latest.type != "AVRO":
-            raise LatecomerError(
-                f"subject: {subject} has a schema of the type {latest.type}, and only Avro schemas can be migrated"
-            )
-        return replace(latest, text=text_of(latest.text, self.migration, self.references(latest)))
-
-    def references(self, definition: Definition) -> dict[str, Schema]:
-        return {
-            each.name: self.client.parsed(
-                self.client.version(each.subject, each.version, Deleted.INCLUDED)
-            ).schema
-            for each in definition.references
-        }
+def _made(
+    client: Client, migration: Migration, text_of: Callable[[str, Migration, Mapping[str, Schema]], str]
+) -> tuple[Definition, Mapping[str, Schema]]:
+    """The schema of a subject now, with both shapes, or with the new shape only; and the schemas that it names."""
+    subject = migration.subject
+    try:
+        latest = client.version(subject).definition
+    except RegistryError as error:
+        if isinstance(error, RegistryOutage) or error.code != NO_SUBJECT:
+            raise
+        raise LatecomerError(
+            f"subject: the registry {client.shown} has no subject {subject}; register its schema first"
+        ) from None
+    if latest.type != "AVRO":
+        raise LatecomerError(
+            f"subject: {subject} has a schema of the type {latest.type}, and only Avro schemas can be migrated"
+        )
+    references = {
+        each.name: client.parsed(client.version(each.subject, each.version, Deleted.INCLUDED)).schema
+        for each in latest.references
+    }
+    return replace(latest, text=text_of(latest.text, migration, references)), references
 
 
 def look(client: Client, migration: Migration, now: int, *, briefly: bool = False) -> Situation:
@@ -79,26 +65,23 @@ def look(client: Client, migration: Migration, now: int, *, briefly: bool = Fals
     state = client.migration(migration.migration)
     if briefly or state.phase is Phase.CONTRACT or not migration.from_:
         return Situation(migration, state, now)
-    current = _Current(client, migration)
     if state.phase is None:
-        return _look_before(current, state, now)
-    definition = current.contracted()
-    schema = parse_schema(definition.text, current.references(definition), strict=False)
+        return _look_before(client, migration, state, now)
+    definition, references = _made(client, migration, contracted_text)
+    schema = parse_schema(definition.text, references, strict=False)
     refusals = client.problems(migration.subject, definition) if state.phase is Phase.MIGRATE else []
     return Situation(migration, state, now, schema, refusals)
 
 
-def _look_before(current: _Current, state: State, now: int) -> Situation:
+def _look_before(client: Client, migration: Migration, state: State, now: int) -> Situation:
     """The situation before the first step: whether the schema with both shapes can be made, and would be accepted."""
-    client, migration = current.client, current.migration
     try:
-        both = current.expanded()
+        both, references = _made(client, migration, expanded_text)
         refusals = client.problems(migration.subject, both)
     except RegistryOutage:
         raise
     except LatecomerError as error:
         return Situation(migration, state, now, None, [str(error)])
-    references = current.references(both)
     contracted = contracted_text(both.text, migration, references)
     schema = parse_schema(contracted, references, strict=False)
     return Situation(migration, state, now, schema, refusals)
@@ -111,12 +94,11 @@ def advance(client: Client, situation: Situation) -> State:
         raise NotYet(migration, state.phase, in_the_way)
     situation = _with_rules(client, situation)
     phase = Phase.EXPAND if state.phase is None else state.phase.next
-    current = _Current(client, migration)
     schema = rules = None
     if phase is Phase.EXPAND:
-        schema, rules = current.expanded(), Rules.of(migration)
+        (schema, _), rules = _made(client, migration, expanded_text), Rules.of(migration)
     elif phase is Phase.CONTRACT:
-        schema = current.contracted()
+        schema, _ = _made(client, migration, contracted_text)
     return _changed(client, situation, phase, schema=schema, rules=rules)
 
 

@@ -16,9 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.asof import starts_between
 from latecomer.after.reading.comparable_values import numbers, together
-from latecomer.after.reading.questions import Book
+from latecomer.after.reading.questions import Book, starts_between
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.log.measures import fields_of_letter, number_in_letter

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
-from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.states import open_windows
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.keeper import reached_watermark
@@ -51,6 +51,31 @@ class PublishedPane(Pane):
     batch: int
     published_at: int | None
     fired_at: int | None
+
+    @classmethod
+    def of_row(
+        cls,
+        row: Mapping[str, Any],
+        key: Sequence[Any],
+        names: Iterable[str],
+        times: Mapping[int, int],
+        **more: Any,
+    ) -> Self:
+        """A row of the table, with the values of these names. `times` says when batches were published."""
+        return cls(
+            to_micros(row["window_start"]),
+            to_micros(row["window_end"]),
+            tuple(key),
+            {name: row[name] for name in names if name in row},
+            row["sequence"],
+            Timing(row["timing"]),
+            Op(row["op"]),
+            bool(row["is_last"]),
+            batch=row["batch"],
+            published_at=times.get(row["batch"]),
+            fired_at=None if row["fired_at"] is None else to_micros(row["fired_at"]),
+            **more,
+        )
 
 
 @dataclass(frozen=True)
@@ -138,21 +163,8 @@ def _by_place(reader: Reader, book: Book, rows: Sequence[Mapping[str, Any]], com
     for row in rows:
         place = tuple(row[name] for name in book.place)
         ranks[place] = row[_RANK]
-        places.setdefault(place, []).append(
-            PublishedPane(
-                to_micros(row["window_start"]),
-                to_micros(row["window_end"]),
-                place[2:],
-                {name: row[name] for name in book.layout.values},
-                row["sequence"],
-                Timing(row["timing"]),
-                Op(row["op"]),
-                bool(row["is_last"]),
-                batch=row["batch"],
-                published_at=times.get(row["batch"]),
-                fired_at=None if row["fired_at"] is None else to_micros(row["fired_at"]),
-            )
-        )
+        pane = PublishedPane.of_row(row, place[2:], book.layout.values, times)
+        places.setdefault(place, []).append(pane)
     reached = reached_watermark(reader.store().watermarks, complete)
     return [_life(book, places[place], reached) for place in sorted(places, key=ranks.__getitem__)]
 

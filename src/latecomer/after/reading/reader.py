@@ -7,31 +7,34 @@ Nothing is ever written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.reading.alignment import alignment_of
-from latecomer.after.reading.asof import arrived_by, published_up_to
+from latecomer.after.opening import not_computed
 from latecomer.after.reading.choices import Clock
-from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import (
     OUTPUT,
     Book,
     Question,
+    arrived_by,
+    holds,
     late_rows,
     ledger_rows,
+    literal,
     of_output,
     published_rows,
+    published_up_to,
     standing_rows,
     watermark_rows,
     with_lag,
     with_publication,
 )
 from latecomer.after.reading.sequence_gaps import sequence_gaps
-from latecomer.after.reading.store_reader import StoreReader
+from latecomer.after.reading.states import open_windows
+from latecomer.after.reading.timeline import alignment_of
 from latecomer.config.arguments import (
     require_flags,
     require_key,
@@ -41,28 +44,32 @@ from latecomer.config.arguments import (
 )
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import SilentPartition
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
+from latecomer.store.definitions import definition_of, require_wall_clock
 from latecomer.store.failed import standing_failed
-from latecomer.store.layout import LEDGER, UNIT_ORDER, WATERMARKS
+from latecomer.store.layout import LEDGER, UNIT_ORDER, WATERMARKS, PaneLayout
+from latecomer.store.pins import read_pins
 from latecomer.store.publications import Publications
+from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
 LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""
 
 
-class Reader(StoreReader):
+class Reader:
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         require_pipeline("Reader", pipeline)
-        super().__init__(pipeline)
+        self.pipeline = pipeline
         self.notes: list[str] = []
         """What is missing in the last answer, in words."""
 
@@ -155,12 +162,6 @@ class Reader(StoreReader):
         if len(moments) > 1:
             message, fix = "goes by another clock than as_of_arrival", "ask for one of the two"
             raise self.refused("as_of", message, moments[0][1], fix)
-
-    def choose(
-        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
-    ) -> str:
-        """The rows of an output's window and key, as a condition in SQL."""
-        return self.condition(self.book(output), window, key)
 
     def panes(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -320,3 +321,68 @@ class Reader(StoreReader):
     def batches(self) -> int:
         """How many batches are complete."""
         return self.store().ledger.last_batch() + 1
+
+    # For other modules of latecomer
+
+    def store(self) -> Store:
+        """The store as it is now; an error where it belongs to another pipeline."""
+        pinned = read_pins(self.pipeline.store_path)
+        if pinned is not None and pinned["pipeline"] != self.pipeline.name:
+            raise StoreMismatch(
+                f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
+                f"not {self.pipeline.name}; correct name or store in the pipeline file"
+            )
+        return self._opened()
+
+    def _opened(self) -> Store:
+        return open_store(self.pipeline)
+
+    def book(self, name: str) -> Book:
+        """An output and its tables; an error where the output was computed with other settings."""
+        require_kind("Reader", str, "the name of an output", output=name)
+        output = self.pipeline.outputs.get(name)
+        if output is None:
+            raise self.unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
+        store = self.store()
+        pinned = (read_pins(store.root) or {})["outputs"].get(name)
+        if pinned is None:
+            raise not_computed(name)
+        wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
+        changed = [key for key in wanted if pinned.get(key) != wanted[key]]
+        if changed:
+            raise StoreMismatch(
+                f"output {name} was computed with {other_settings(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
+            )
+        require_output(store, name)
+        layout = PaneLayout(output, store.layout)
+        return Book(name, output, layout, store.output_tables(name, layout.published))
+
+    def condition(self, book: Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
+        """The rows of the window that holds a moment and of a key, as a condition in SQL."""
+        conditions = [self.key_condition(book, column, text) for column, text in (key or {}).items()]
+        if window is not None:
+            conditions.append(holds(moment_literal(to_micros(window))))
+        return " and ".join(conditions) or "true"
+
+    def key_condition(self, book: Book, column: str, text: str | None) -> str:
+        """Whether a key column has a value, written as text, as a condition in SQL."""
+        kind = book.layout.keys.get(column)
+        if kind is None:
+            raise self.unknown("key", "the output has no such key column", column, book.layout.keys)
+        if text is None:
+            return f"{double_quoted(column)} is null"
+        try:
+            return f"{double_quoted(column)} = {literal(text, book.layout.published.field(column).type)}"
+        except (ValueError, pa.ArrowException):
+            fix = "write it as the results show it"
+            raise self.refused(f"key {column}", f"is not of type {kind}", text, fix) from None
+
+    def unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
+        """The error for a name that is none of the known ones."""
+        return self.refused(field, message, value, did_you_mean(value, known))
+
+    def refused(self, field: str, message: str, value: object, fix: str) -> PipelineError:
+        """The error for a wrong argument; it names the pipeline as its place."""
+        return PipelineError([Problem(field, message, value, fix, f"pipeline {self.pipeline.name}")])

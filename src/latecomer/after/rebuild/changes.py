@@ -1,7 +1,7 @@
 """What computing windows anew changes: the numbers that should stand, beside those that do. One row a window and key.
 
-Its columns are START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR and SEQUENCE. `corrected.py`
-makes panes of them.
+Its columns are START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR and SEQUENCE. The
+CORRECTION panes are made of them; batch, moment and watermark are filled in when these are published.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE, PRIOR
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
-from latecomer.model.panes import Accumulation, Op
+from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.store.files import Location, new_parquet
 from latecomer.store.private_columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
-from latecomer.windowing.firing.panes import last_of, numbers, places_of
+from latecomer.windowing.firing.panes import constant, last_of, numbers, places_of, timing_and_op
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.private_columns import END, START
 from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered
 
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
+_AT_ONCE = 1 << 16
+"""So many changes are made into panes at once."""
 NEAR = 1e-9
 """Floating point sums that differ by no more than this share are equal: they depend on the order of their terms."""
 
@@ -262,3 +265,53 @@ def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:
 def _struct(rows: pa.Table, names: Sequence[str], present: Flags) -> pa.Array:
     columns = [flat(rows.column(name)) for name in names]
     return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~present))
+
+
+def write_panes(range_: Range, changes: pa.Table, folder: Location) -> None:
+    """Write a pane for each window and key that changes. Before it comes the retract of what it replaces, where the
+    output retracts what it replaces, or where nothing takes its place."""
+    logic = range_.logic
+    with new_parquet(folder / "panes.parquet", logic.merger.schema) as writer:
+        for first in range(0, changes.num_rows, _AT_ONCE):
+            part = changes.slice(first, _AT_ONCE)
+            for panes in (_retracts(range_, part), _inserts(range_, part)):
+                if panes.num_rows:
+                    writer.write_table(panes)
+
+
+def field_of(rows: pa.Table, side: str, name: str) -> pa.ChunkedArray:
+    """A value or state, before or after."""
+    return pc.struct_field(rows[side], name)
+
+
+def _inserts(range_: Range, part: pa.Table) -> pa.Table:
+    logic = range_.logic
+    rows = part.filter(pc.is_valid(part[AFTER]))
+    stated = {name: field_of(rows, AFTER, name) for name in stated_kinds(logic)}
+    zero = {name: constant(0, rows.num_rows) for name in counters(logic)}
+    firing = {"sequence": pc.fill_null(rows[SEQUENCE], 0), **_firing(rows.num_rows, Op.INSERT)}
+    merged = pa.table({**{name: rows[name] for name in place_names(logic)}, **stated, **zero})
+    return logic.merger.published(merged, firing)
+
+
+def _retracts(range_: Range, part: pa.Table) -> pa.Table:
+    logic = range_.logic
+    taken_back = pc.is_valid(part[PRIOR])
+    # Where nothing was ever to be replaced, sinks may add up what they receive: so all is retracted.
+    if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
+        taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
+    prior = pc.list_flatten(part.filter(taken_back)[PRIOR])
+    schema, firing = logic.merger.schema, _firing(len(prior), Op.RETRACT)
+    columns = {
+        name: firing[name] if name in firing else pc.struct_field(prior, name) for name in schema.names
+    }
+    return pa.table(columns).cast(schema)
+
+
+def _firing(rows: int, op: Op) -> dict[str, pa.Array]:
+    unknown = {name: constant(None, rows) for name in ("batch", "fired_at", "watermark")}
+    return {
+        **timing_and_op(Timing.CORRECTION, op, rows),
+        "is_last": pa.repeat(pa.scalar(False), rows),
+        **unknown,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN
+from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN, field_of, write_panes
 from latecomer.after.rebuild.changes import changes as differences
-from latecomer.after.rebuild.corrected import field_of, parts, write_panes
 from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.log.events import EventLog
@@ -27,8 +26,8 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.written_values import json_value
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.data_files import DataFile
-from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
-from latecomer.store.layout import arrow_type
+from latecomer.store.files import Location, dataset, parquet_files, write_table
+from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.private_columns import EVENTS
 from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
 from latecomer.store.store import Store
@@ -70,12 +69,12 @@ def planned(
     draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
     with stopping_in_words(logic.name, logic.layout):
-        changes = draft / "changes"
-        windows = _compute(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
+        changes, windows = _compute(
+            range_, log or EventLog(logic.runner, store), read, published, progress, draft
+        )
         write_panes(range_, changes, draft / "panes")
         record = _recorded(range_, changes, read, definition, draft, windows)
     progress.report(1.0)
-    remove_all(changes)
     return rebuilds.keep(draft, replace(record, seconds=round(time.monotonic() - began, 3)))
 
 
@@ -86,9 +85,9 @@ def _compute(
     published: Sequence[DataFile],
     progress: Watched,
     draft: Location,
-) -> int:
-    """Write what changes, and the windows still open, where the definition of the output changes. Returns how many
-    windows were computed."""
+) -> tuple[pa.Table, int]:
+    """What changes, and how many windows were computed. Where the definition of the output changes, the windows still
+    open are written."""
     logic = range_.logic
     merger, store = logic.merger, logic.store
     events = events_of(range_, log, read)
@@ -96,10 +95,9 @@ def _compute(
     with by_spark(events, [logic.output], store.layout, logic.runner, store.root) as seen:
         truth = computed(range_, seen, draft / FAILED)
     panes = published_panes(range_, published)
-    write_table(differences(range_, truth, panes, merger), draft / "changes" / "changes.parquet")
     if range_.redefined:
         write_table(open_states(range_, truth, panes, merger), draft / "partials" / "open.parquet")
-    return int(truth.group_by([START, END]).aggregate([]).num_rows)
+    return differences(range_, truth, panes, merger), truth.group_by([START, END]).aggregate([]).num_rows
 
 
 def require_range(store: Store, output: str, since: int) -> None:
@@ -111,7 +109,7 @@ def require_range(store: Store, output: str, since: int) -> None:
 
 def _recorded(
     range_: Range,
-    changes: Location,
+    changes: pa.Table,
     read: Sequence[DataFile],
     definition: Mapping[str, Any] | None,
     draft: Location,
@@ -119,17 +117,16 @@ def _recorded(
 ) -> Record:
     """A plan in figures."""
     logic, columns = range_.logic, units(range_.logic)
-    figures = _Figures(logic)
-    for part in parts(changes):
-        figures.add(part)
-    files = {
-        "files": len(read),
-        "bytes": sum(file.size for file in read),
-        "rows": sum(file.rows for file in read),
+    aggregates = logic.output.aggregates
+    additive = [name for name, each in aggregates.items() if each.function in ("sum", "count")]
+    sums = {
+        (side, name): _total(field_of(changes, side, name))
+        for side in (BEFORE, AFTER)
+        for name in (*additive, *columns.values())
     }
     with exact_amounts():
         taken_in = {
-            unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
+            unit: (sums[AFTER, column] or Decimal(0)) - (sums[BEFORE, column] or Decimal(0))
             for unit, column in columns.items()
         }
         if range_.redefined:
@@ -139,97 +136,68 @@ def _recorded(
     kinds = {unit: logic.merger.measures.get(unit, "bigint") for unit in columns}
     amount_types = {unit: pa.decimal128(38, types.scale_of(kind)) for unit, kind in kinds.items()}
     gap = logic.output.window.grows_by
-    low = min((start for start, _ in figures.windows), default=range_.since)
-    high = max((end for _, end in figures.windows), default=range_.since)
+    low, high = pc.min(changes[START]).as_py(), pc.max(changes[END]).as_py()
+    counts = {
+        **{kind: pc.sum(pc.equal(changes[CHANGE], kind)).as_py() or 0 for kind in (NEW, CHANGED, WITHDRAWN)},
+        "windows": changes.group_by([START, END]).aggregate([]).num_rows,
+        "keys": len(set(zip(*(changes[key].to_pylist() for key in logic.layout.keys), strict=True)))
+        if logic.layout.keys
+        else min(changes.num_rows, 1),
+        "computed": windows,
+        "files": len(read),
+        "bytes": sum(file.size for file in read),
+        "rows": sum(file.rows for file in read),
+    }
+    shown = json_of(logic.layout)
     return Record(
         logic.name,
         range_.since,
         range_.until,
         range_.through,
         range_.watermark,
-        low - gap,
-        high,
+        (range_.since if low is None else low) - gap,
+        range_.since if high is None else high,
         definition,
         {unit: json_value(amount, amount_types[unit]) for unit, amount in taken_in.items()},
-        {**figures.counts, "computed": windows, **files},
-        {
-            name: (
-                figures.json(name, figures.sums[BEFORE, name]),
-                figures.json(name, figures.sums[AFTER, name]),
-            )
-            for name in figures.additive
-        },
-        tuple(shown for *_, shown in figures.most),
+        counts,
+        {name: (shown(name, sums[BEFORE, name]), shown(name, sums[AFTER, name])) for name in additive},
+        _largest(logic, changes, additive[0] if additive else EVENTS),
         int(time.time() * 1_000_000),
     )
 
 
-class _Figures:
-    """The changes in figures, added up part by part."""
-
-    def __init__(self, logic: OutputLogic) -> None:
-        self.logic = logic
-        rules = logic.output.aggregates
-        self.additive = [name for name, each in rules.items() if each.function in ("sum", "count")]
-        summed = (*self.additive, *units(logic).values())
-        self.sums: dict[tuple[str, str], Decimal | None] = {
-            (side, name): None for side in (BEFORE, AFTER) for name in summed
-        }
-        published = {**logic.layout.keys, **logic.layout.values}
-        self.kinds_of = {name: arrow_type(kind) for name, kind in published.items()}
-        self.kinds = dict.fromkeys((NEW, CHANGED, WITHDRAWN), 0)
-        self.windows: set[tuple[int, int]] = set()
-        self.keys: set[tuple[Any, ...]] = set()
-        self.most: list[tuple[float, int, str, dict[str, Any]]] = []
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {**self.kinds, "windows": len(self.windows), "keys": len(self.keys)}
-
-    def add(self, part: pa.Table) -> None:
-        for kind in self.kinds:
-            self.kinds[kind] += pc.sum(pc.equal(part[CHANGE], kind)).as_py() or 0
-        windows = part.group_by([START, END]).aggregate([])
-        self.windows.update(zip(windows[START].to_pylist(), windows[END].to_pylist(), strict=True))
-        keys = [part[key].to_pylist() for key in self.logic.layout.keys]
-        self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
-        for (side, name), before in self.sums.items():
-            more = _total(field_of(part, side, name))
-            with exact_amounts():
-                self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
-        self._add_largest(part)
-
-    def _add_largest(self, part: pa.Table) -> None:
-        """Keep the rows that change most: by the first sum or count, else by the events they rest on."""
-        column = self.additive[0] if self.additive else EVENTS
-        after, before = (
-            pc.fill_null(field_of(part, side, column).cast(pa.float64()), 0.0) for side in (AFTER, BEFORE)
-        )
-        moved = pc.abs(pc.subtract(after, before))
-        rows = pc.select_k_unstable(
-            pa.table({"moved": moved, START: part[START]}),
-            LARGEST,
-            [("moved", "descending"), (START, "ascending")],
-        )
-        for row, distance in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
-            key = {name: self.json(name, row[name]) for name in self.logic.layout.keys}
-            self.most.append((-distance, row[START], repr(key), self._shown(row, key)))
-        self.most = sorted(self.most, key=lambda each: each[:3])[:LARGEST]
-
-    def _shown(self, row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
+def _largest(logic: OutputLogic, changes: pa.Table, column: str) -> tuple[dict[str, Any], ...]:
+    """The rows that change most: by the first sum or count, else by the events they rest on."""
+    after, before = (
+        pc.fill_null(field_of(changes, side, column).cast(pa.float64()), 0.0) for side in (AFTER, BEFORE)
+    )
+    moved, order = pc.abs(pc.subtract(after, before)), [("moved", "descending"), (START, "ascending")]
+    rows = pc.select_k_unstable(pa.table({"moved": moved, START: changes[START]}), LARGEST, order)
+    largest, shown = [], json_of(logic.layout)
+    for row, distance in zip(changes.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
+        key = {name: shown(name, row[name]) for name in logic.layout.keys}
         sides = {
-            word: {name: self.json(name, (row[side] or {}).get(name)) for name in self.logic.layout.values}
+            word: {name: shown(name, (row[side] or {}).get(name)) for name in logic.layout.values}
             for word, side in (("before", BEFORE), ("after", AFTER))
         }
         window = {"window_start": iso(row[START]), "window_end": iso(row[END])}
-        return {**window, "change": row[CHANGE], "key": dict(key), **sides}
+        largest.append(
+            (-distance, row[START], repr(key), {**window, "change": row[CHANGE], "key": key, **sides})
+        )
+    return tuple(each[3] for each in sorted(largest, key=lambda each: each[:3]))
 
-    def json(self, name: str, value: Any) -> Any:
-        """A value of a key or an aggregate as JSON has it."""
-        kind = self.kinds_of[name]
+
+def json_of(layout: PaneLayout) -> Callable[[str, Any], Any]:
+    """Writes a value of a key or an aggregate as JSON has it."""
+    kinds = {name: arrow_type(kind) for name, kind in {**layout.keys, **layout.values}.items()}
+
+    def written(name: str, value: Any) -> Any:
+        kind = kinds[name]
         if isinstance(value, Decimal) and not pa.types.is_decimal(kind):
             value = float(value) if pa.types.is_floating(kind) else int(value)
         return json_value(value, kind)
+
+    return written
 
 
 def _total(column: pa.ChunkedArray) -> Decimal | None:

@@ -1,7 +1,4 @@
-"""The private columns of what a rebuild changes, beside START and END of `windowing/private_columns.py`.
-
-The files of plans have them, so their names must not change.
-"""
+"""The private columns of what a rebuild changes, beside START and END of `windowing/private_columns.py`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -31,7 +31,7 @@ from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.windows import FIRST_MOMENT, zone_of
 from latecomer.store.definitions import definition_of
-from latecomer.store.files import scratch
+from latecomer.store.files import Location, scratch
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import open_store
@@ -81,8 +81,7 @@ def reconcile(
     if against.is_log:
         from latecomer.after.reconcile.truth import truth
 
-        by_log = truth(accounts, last, spark)
-        theirs, dropped = by_log.rows, by_log.dropped
+        theirs, dropped = truth(accounts, last, spark)
     else:
         theirs = against.rows()
         loose = accounts.dropped_in_ledger()
@@ -95,12 +94,11 @@ def reconcile(
     dead = Loose() if against.is_log else accounts.dead_letters()
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
-    window = accounts.book.output.window
-    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(window))
-    result = sides.compared(standing, theirs, books, loose, dead, notes)
-    if not result.rows.num_rows:
-        return result
-    return replace(result, notes=(*result.notes, *_older_definition(accounts)))
+    zone = zone or zone_of(accounts.book.output.window)
+    with scratch("latecomer-reconcile-") as folder:
+        sides = _Sides(accounts, against, tolerance or Tolerance(), zone, notes)
+        sides.write(folder, standing, theirs, books)
+        return sides.compared(loose, dead)
 
 
 def _older_definition(accounts: Accounts) -> Iterator[str]:
@@ -126,38 +124,34 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
 
 
 class _Sides:
-    """All sides in one table: results, source and accounts, in types that can be compared."""
+    """All sides in one table: results, source and accounts, in types that can be compared. They are compared by window
+    and key."""
 
-    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str) -> None:
+    def __init__(
+        self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str, notes: list[str]
+    ) -> None:
         self.accounts, self.book = accounts, accounts.book
         self.against = against
         self.tolerance = tolerance
         self.zone = zone
+        self.notes = notes
         self.sessions = accounts.book.output.window.merges
 
-    def compared(
-        self,
-        standing: pa.Table,
-        theirs: pa.Table,
-        books: Mapping[str, pa.Table],
-        dropped: Loose,
-        dead: Loose,
-        notes: list[str],
-    ) -> Reconciliation:
-        values = self._values(theirs, notes)
-        additive = [name for name in values if name in self.accounts.additive]
+    def write(
+        self, folder: Location, standing: pa.Table, theirs: pa.Table, books: Mapping[str, pa.Table]
+    ) -> None:
+        """Write all sides into a table."""
+        self.values = self._values(theirs)
+        self.additive = [name for name in self.values if name in self.accounts.additive]
         theirs = self._placed(theirs)
-        place = [name for name in self.book.place if name in theirs.schema.names]
-        theirs = self.accounts.span.of(theirs)
-        parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
-        union = _union(parts, standing.schema, place, values, self.zone)
-        with scratch("latecomer-reconcile-") as folder:
-            table = Table(folder / "sides", union.schema)
-            table.append(0, union)
-            self._require_once(table, place)
-            return _Grouped(self, table, place, values, additive).result(dropped, dead, notes)
+        self.place = [name for name in self.book.place if name in theirs.schema.names]
+        parts = [standing, self.accounts.span.of(theirs), *(books[kind] for kind in _PLACED)]
+        union = _union(parts, standing.schema, self.place, self.values, self.zone)
+        self.table = Table(folder / "sides", union.schema)
+        self.table.append(0, union)
+        self._require_once()
 
-    def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
+    def _values(self, theirs: pa.Table) -> list[str]:
         """The aggregates that both sides have."""
         output, their_columns = self.book.output, theirs.schema.names
         known = [*self.book.place, *output.aggregates]
@@ -179,7 +173,7 @@ class _Sides:
             raise refused("against", "has none of the output's aggregates", self.against.shown, fix)
         if left_out := [name for name in output.aggregates if name not in values]:
             reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
-            notes.append(f"not compared: {', '.join(left_out)} ({reason})")
+            self.notes.append(f"not compared: {', '.join(left_out)} ({reason})")
         return values
 
     def _placed(self, theirs: pa.Table) -> pa.Table:
@@ -198,30 +192,20 @@ class _Sides:
                 theirs = theirs.set_column(theirs.schema.get_field_index(name), name, column)
         return theirs
 
-    def _require_once(self, table: Table, place: Sequence[str]) -> None:
-        columns = listed(place)
-        twice = table.query(
+    def _require_once(self) -> None:
+        columns = listed(self.place)
+        twice = self.table.query(
             f"select {columns}, count(*) as n from t where {_SIDE} = {_SOURCE} group by {columns} "
             f"having count(*) > 1 order by {columns} limit 1"
         ).to_pylist()
         if twice:
             texts = [each.isoformat() if isinstance(each, datetime) else each for each in twice[0].values()]
-            where = ", ".join(f"{name} {text}" for name, text in zip(place, texts, strict=False))
+            where = ", ".join(f"{name} {text}" for name, text in zip(self.place, texts, strict=False))
             message = f"has {twice[0]['n']} rows for one window and key"
             raise refused("against", message, where, "group the source by window and key")
 
-
-@dataclass(frozen=True)
-class _Grouped:
-    """The sides, grouped by window and key."""
-
-    sides: _Sides
-    table: Table
-    place: Sequence[str]
-    values: Sequence[str]
-    additive: Sequence[str]
-
-    def result(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
+    def compared(self, dropped: Loose, dead: Loose) -> Reconciliation:
+        """What equals and what does not, and how much of the rest is explained."""
         rows = self._different()
         judged = [self._judged(row) for batch in rows.to_batches() for row in batch.to_pylist()]
         changes = [change for change, _ in judged]
@@ -234,14 +218,14 @@ class _Grouped:
         loosely = bool(open_rows) and any(gap.unexplained for gap in gaps)
         if loosely:
             gaps = [_with_loose(gap, dropped, dead) for gap in gaps]
-            notes = [*notes, *dropped.notes, *dead.notes]
+            self.notes += [*dropped.notes, *dead.notes]
         if differing and not self.additive:
-            notes = [*notes, "only sums and counts can be explained, and none was compared"]
+            self.notes.append("only sums and counts can be explained, and none was compared")
         # An amount without a place explains one row at most.
         most = dropped.assignments + dead.assignments if loosely else 0
-        placed = not open_rows or self.sides.sessions or len(open_rows) <= most
+        placed = not open_rows or self.sessions or len(open_rows) <= most
         settled = not open_rows or all(  # the totals leave nothing unexplained
-            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            self.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
             for gap in gaps
             if gap.gap is not None
         )
@@ -249,9 +233,8 @@ class _Grouped:
         if explained:  # in total: it is not known which row an amount without a window belongs to
             judged = [(change, ok or None) for change, ok in judged]
         shown = self._listed(rows, judged)
-        return Reconciliation(
-            self.sides.book.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
-        )
+        notes = (*self.notes, *(_older_definition(self.accounts) if shown.num_rows else ()))
+        return Reconciliation(self.book.name, self.against.shown, counts, shown, gaps, explained, notes)
 
     @cached_property
     def _grouped(self) -> str:
@@ -293,7 +276,7 @@ class _Grouped:
     def _judged(self, row: Mapping[str, Any]) -> tuple[str, bool | None]:
         """What a row is, and whether the accounts explain it; None for sessions, whose windows move."""
         is_theirs = row[f"{_OURS}{THEIRS}"]
-        if not is_theirs and self.sides.book.output.emit_empty and not any(row[name] for name in self.values):
+        if not is_theirs and self.book.output.emit_empty and not any(row[name] for name in self.values):
             # An empty window, published for a key that has had events: no source has a row for it.
             return EQUAL, True
         if not row[_OURS]:
@@ -304,7 +287,7 @@ class _Grouped:
             return EQUAL, True
         else:
             change = DIFFERENT
-        return change, None if self.sides.sessions else self._explained(row)
+        return change, None if self.sessions else self._explained(row)
 
     def _explained(self, row: Mapping[str, Any]) -> bool:
         return bool(row[_BOOKS] and self.additive) and all(
@@ -317,7 +300,7 @@ class _Grouped:
 
     def _agrees(self, ours: Any, theirs: Any) -> bool:
         if isinstance(ours, Decimal | float) or isinstance(theirs, Decimal | float):
-            return self.sides.tolerance.allows(ours, theirs)
+            return self.tolerance.allows(ours, theirs)
         return bool(ours == theirs)
 
     def _gaps(self, rows: pa.Table, changes: Sequence[str]) -> list[Gap]:
@@ -330,7 +313,7 @@ class _Grouped:
                 gaps.append(Gap(name, None, None))
                 continue
             known = {kind: total(unequal[_account(kind, name)].to_pylist()) for kind in _PLACED}
-            if self.sides.sessions and unequal.num_rows:
+            if self.sessions and unequal.num_rows:
                 known = {kind: totals[side][name] for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT)}
             known["dead_letter"] = Decimal(0)
             gaps.append(Gap(name, totals[_RESULTS][name], totals[_SOURCE][name], known))

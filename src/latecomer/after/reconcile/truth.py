@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -44,19 +44,10 @@ from latecomer.windowing.spark_columns import computed
 LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Truth:
-    """The numbers of an output by the log."""
-
-    rows: pa.Table
-    """Window, key, and every aggregate over all events."""
-    dropped: pa.Table
-    """Window, key, and the sums and counts of the dropped events."""
-
-
 @explained("computing from the log")
-def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> Truth:
-    """The numbers of an output by the log up to a batch, and what its policies dropped."""
+def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> tuple[pa.Table, pa.Table]:
+    """The numbers of an output by the log up to a batch: window, key, and every aggregate over all events. And what its
+    policies dropped: window, key, and the sums and counts of these events."""
     store, book = accounts.store, accounts.book
     since = None if accounts.span.since is None else to_micros(accounts.span.since)
     require_windows(store, "reconciling with the log", since, book.output.window)
@@ -80,7 +71,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
             rows, dropped = _as_rows(logic.merger, merged), pa.table({})
             if accounts.any_dropped():
                 dropped = _dropped(logic, logged, last, periods, accounts.additive)
-    return Truth(rows, dropped)
+    return rows, dropped
 
 
 def _dropped(

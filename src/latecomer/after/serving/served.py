@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 import pyarrow as pa
 
-from latecomer.after.reading.choices import Origin
-from latecomer.after.reading.folding import quotient
+from latecomer.after.reading.choices import Grain, Origin
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.states import quotient
 from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
 from latecomer.after.serving.private_columns import STATES
 from latecomer.after.serving.statement import (
@@ -19,8 +22,11 @@ from latecomer.after.serving.statement import (
     standing_numbers,
 )
 from latecomer.after.serving.states import merged
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.durations import UNITS
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows import FIRST_MOMENT
+from latecomer.model.windows import FIRST_MOMENT, Calendar, Session, Tumbling, zone_of
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.table import with_empty_ones
@@ -109,7 +115,8 @@ def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: 
     order = DATAFUSION.listed([*ours.place, *then_by])
     with with_empty_ones(ours.panes, ours.table) as (panes, corrections):
         rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
-    return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
+    made = fitted(ours, rows, schema)
+    return _corrected(ours, rows, made) if ours.named("origin") in schema.names else made
 
 
 def served_schema(ours: Corrections) -> pa.Schema:
@@ -124,36 +131,28 @@ def served_schema(ours: Corrections) -> pa.Schema:
     return pa.schema([*fields, (ours.named("origin"), pa.string())])
 
 
-def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
-    """The rows with the values merged from the states of corrected rows."""
-    for name in ours.stated:
-        if STATES + name not in stated.schema.names:
+def _corrected(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
+    """The rows, with the values of corrected ones that SQL does not add up: merged from states, and averages from sums
+    and counts."""
+    origins = rows[ours.named("origin")].to_pylist()
+    corrected = [nth for nth, origin in enumerate(origins) if origin == Origin.CORRECTED]
+    for name in (*ours.stated, *ours.derived):
+        if name in ours.stated and STATES + name not in stated.schema.names:
             continue
-        field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
-        values, states = rows[name].to_pylist(), stated[STATES + name].to_pylist()
-        corrected = [nth for nth, origin in enumerate(origins) if origin == Origin.CORRECTED]
-        some = [nth for nth in corrected if states[nth] is not None]
+        field = rows.schema.field(name)
+        values = rows[name].to_pylist()
         for nth in corrected:
             values[nth] = None
-        for nth, value in zip(some, merged(ours.layout, name, [states[nth] for nth in some]), strict=True):
+        if name in ours.stated:
+            states = stated[STATES + name].to_pylist()
+            some = [nth for nth in corrected if states[nth] is not None]
+            made = merged(ours.layout, name, [states[nth] for nth in some])
+        else:
+            totals, counts = (rows[each].to_pylist() for each in ours.derived[name])
+            some = [nth for nth in corrected if counts[nth] and totals[nth] is not None]
+            made = [quotient(totals[nth], counts[nth], field.type) for nth in some]
+        for nth, value in zip(some, made, strict=True):
             values[nth] = value
-        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
-    return rows
-
-
-def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
-    """The averages of corrected rows, from their sums and counts."""
-    if not ours.derived or ours.named("origin") not in rows.schema.names:
-        return rows
-    corrected = [origin == Origin.CORRECTED for origin in rows[ours.named("origin")].to_pylist()]
-    for name, (total, count) in ours.derived.items():
-        field = rows.schema.field(name)
-        columns = (rows[each].to_pylist() for each in (name, total, count))
-        values = []
-        for late, value, of_all, number in zip(corrected, *columns, strict=True):
-            known = number and of_all is not None
-            average = quotient(of_all, number, field.type) if late and known else None
-            values.append(average if late else value)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
 
@@ -161,3 +160,99 @@ def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
 def _notes(ours: Corrections, rows: pa.Table) -> list[str]:
     """What cannot be corrected, where anything is corrected."""
     return ours.notes() if Origin.CORRECTED in rows[ours.named("origin")].to_pylist() else []
+
+
+def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.WINDOW) -> pa.Table:
+    """Rows of `corrections` added up. A window counts where it begins, in its own zone."""
+    ours = corrections_of(reader, output)
+    period = _period(ours, grain)
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row, place in zip(rows.to_pylist(), _places(ours, rows, period), strict=True):
+        groups.setdefault(place, []).append(row)
+    schema = row_schema(ours)
+    first, last = schema.names[-3:-1]
+    sums = [
+        {
+            **dict(zip(ours.place, place, strict=True)),
+            **{name: _added_up(ours, name, group) for name in ours.added},
+            ours.late_events: sum(row[ours.late_events] for row in group),
+            first: min(row["batch"] for row in group),
+            last: max(row["batch"] for row in group),
+            ours.corrected_at: max(row[ours.corrected_at] for row in group),
+        }
+        for place, group in groups.items()
+    ]
+    table = pa.table({name: [row[name] for row in sums] for name in schema.names}, schema=_loose(schema))
+    order = [(name, "ascending") for name in ours.place]
+    return fitted(ours, table, schema).sort_by(order)
+
+
+def _added_up(ours: Corrections, name: str, group: Sequence[Mapping[str, Any]]) -> Any:
+    """The value of an aggregate over some rows; null where a row was written before the output had it."""
+    if any(row["batch"] < ours.since.get(name, 0) for row in group):
+        return None
+    return ours.added[name].add_up([row[name] for row in group])
+
+
+def check_grain(reader: Reader, output: str, grain: Grain) -> None:
+    """Refuse a grain by which corrections cannot be added up, before any correction is made."""
+    _period(corrections_of(reader, output), grain)
+
+
+def row_schema(ours: Corrections) -> pa.Schema:
+    """The columns of corrections that are added up: those stored, with the first and last batch covered."""
+    fields = []
+    for field in ours.schema:
+        if field.name != "batch":
+            fields.append(field)
+        if field.name == ours.late_events:
+            fields += [pa.field(ours.named(name), pa.int64()) for name in ("first_batch", "last_batch")]
+    return pa.schema(fields)
+
+
+def _loose(schema: pa.Schema) -> pa.Schema:
+    """Moments as microseconds, whole numbers with room for a sum."""
+    return pa.schema(
+        [
+            pa.field(field.name, pa.decimal256(76, 0))
+            if pa.types.is_int64(field.type)
+            else pa.field(field.name, pa.decimal256(76, field.type.scale))
+            if pa.types.is_decimal(field.type)
+            else field
+            for field in schema
+        ]
+    )
+
+
+def _places(
+    ours: Corrections, rows: pa.Table, period: Tumbling | Calendar | None
+) -> Iterator[tuple[Any, ...]]:
+    """For each row the interval and the key that it is added to."""
+    keys = [rows[name].to_pylist() for name in ours.layout.keys]
+    starts, ends = (
+        rows[name].cast(TIMESTAMP).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")
+    )
+    if period is not None:
+        intervals = {start: period.assign_all(start)[0] for start in set(starts)}
+        starts, ends = [intervals[at].start for at in starts], [intervals[at].end for at in starts]
+    return zip(starts, ends, *keys, strict=True)
+
+
+def _period(ours: Corrections, grain: Grain) -> Tumbling | Calendar | None:
+    """The hours or days of the output's zone; an error where they are not coarser than its windows."""
+    if grain is Grain.WINDOW:
+        return None
+    window = ours.output.window
+    longest = UNITS["h"] if grain is Grain.HOUR else UNITS["d"]
+    reason = None
+    if window.overlaps:
+        reason = "cannot be said of windows that overlap: an event would count once for each"
+    elif not isinstance(window, Session) and window.step > longest:
+        reason = "is shorter than the output's windows"
+    if reason is not None:
+        problem = Problem("by", reason, grain.value, "use --by window", f"output {ours.name}")
+        raise PipelineError([problem])
+    zone = zone_of(window)
+    if grain is Grain.HOUR:
+        return Tumbling.model_validate({"tumbling": "1h", "zone": zone})
+    return Calendar.model_validate({"calendar": "day", "zone": zone})

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.folding import State, states_of, values_of
+from latecomer.after.reading.states import State, column_kind, states_of, values_of
 from latecomer.after.serving.private_columns import GATHERED
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -24,7 +24,7 @@ from latecomer.store.state_types import state_parts
 def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
     """The private columns of an aggregate's state and their types; none where it adds up."""
     aggregate = layout.output.aggregates[name]
-    parts = state_parts(aggregate, _kind(layout, name))
+    parts = state_parts(aggregate, column_kind(layout, aggregate))
     return {state_column(name, part): kind for part, kind in parts.items()}
 
 
@@ -54,9 +54,8 @@ def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
         columns = state_columns(layout, name)
         if not columns or aggregate.column is None or aggregate.function == "avg":
             continue
-        kind = _kind(layout, name)
         groups = [[_event(each) for each in group] for group in rows[GATHERED + aggregate.column].to_pylist()]
-        states = states_of(aggregate, groups, kind)
+        states = states_of(aggregate, groups, column_kind(layout, aggregate))
         for column, stored in columns.items():
             part = column.removeprefix(state_column(name, ""))
             rows = rows.append_column(column, states[part].cast(arrow_type(stored)))
@@ -79,9 +78,5 @@ def gathered_states(layout: PaneLayout, name: str) -> str:
 
 def merged(layout: PaneLayout, name: str, groups: Sequence[Sequence[State]]) -> list[Any]:
     """The values of groups of an aggregate's states."""
-    published = layout.published.field(name).type
-    return values_of(layout.output.aggregates[name], groups, _kind(layout, name), published)
-
-
-def _kind(layout: PaneLayout, name: str) -> str:
-    return layout.types.get(layout.output.aggregates[name].column or "", "bigint")
+    aggregate, published = layout.output.aggregates[name], layout.published.field(name).type
+    return values_of(aggregate, groups, column_kind(layout, aggregate), published)

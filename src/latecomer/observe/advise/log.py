@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.computed import computed_column
-from latecomer.after.reading.met import micros
+from latecomer.after.reading.timeline import micros
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output

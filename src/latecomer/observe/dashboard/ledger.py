@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.explain.evidence import DerivedValues, Evidence
-from latecomer.after.explain.fates import Event
-from latecomer.after.explain.filters import fates_in_windows
+from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.fates import Event, fates_in_windows
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.model.durations import to_micros
@@ -173,7 +172,7 @@ def _judged(
         notes.append(f"only the newest {MOST_JUDGED:,} events were judged")
     view = store.layout.view
     columns = [column for column in store.columns if column in view]
-    evidence = Evidence(store, {}, columns, DerivedValues(store, rules, None))
+    evidence = Evidence(store, rules, {}, columns)
     failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
     aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
     events = [event for event in evidence.judgeable(rows) if event.place not in aside]

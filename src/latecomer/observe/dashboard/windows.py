@@ -8,9 +8,7 @@ from typing import Any
 
 from latecomer.after.explain.arrived import arrived, shown_length
 from latecomer.after.explain.diagram import drawn
-from latecomer.after.explain.document import document
 from latecomer.after.explain.explain import explain
-from latecomer.after.explain.picture import picture
 from latecomer.after.reading.lives import Life, PublishedPane, Stage, key_texts, lives
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
@@ -155,4 +153,4 @@ def explained(reader: Reader, query: Query) -> dict[str, Any]:
     if window is None:
         raise WrongRequest("window", "", "is needed", "write the moment at which the window starts")
     explanation = explain(reader, output, window, query.key())
-    return {**document(explanation, EVENTS_EACH), "picture": picture(explanation)}
+    return {**explanation.document(EVENTS_EACH), "picture": explanation.picture()}

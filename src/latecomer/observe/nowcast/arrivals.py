@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.computed import computed_column, distinct, kept_by
-from latecomer.after.reading.met import met_watermarks, micros
+from latecomer.after.reading.timeline import met_watermarks, micros
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.array_types import Doubles, Integers

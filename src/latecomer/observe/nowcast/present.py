@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book, standing_rows
 from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.states import open_windows
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.after.reading import numbers
-from latecomer.after.reading.numbers import Gaps, Seen, gaps_between
+from latecomer.after.reading import sequence_gaps
+from latecomer.after.reading.sequence_gaps import Gaps, Seen, gaps_between
 
 LEAST, MOST = -(2**63), 2**63 - 1
 ROW = st.tuples(
@@ -47,7 +47,7 @@ def outcome_of(gaps: Gaps) -> list[tuple[int, int, int]]:
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "PENDING", 4)
+    monkeypatch.setattr(sequence_gaps, "PENDING", 4)
 
 
 SMALL = st.tuples(st.integers(0, 2), st.integers(-5, 25), st.integers(0, 9))
@@ -92,7 +92,7 @@ def test_every_number_is_in_one_interval(parts: list[Rows]) -> None:
 
 
 def test_a_million_numbers_in_order_are_one_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbers, "PENDING", 50_000)
+    monkeypatch.setattr(sequence_gaps, "PENDING", 50_000)
     seen = Seen()
     for start in range(0, 1_000_000, 50_000):
         counted = np.random.default_rng(start).permutation(np.arange(start, start + 50_000))

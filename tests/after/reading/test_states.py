@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.after.reading.folding import states_of, values_of
+from latecomer.after.reading.states import states_of, values_of
 from latecomer.model.aggregates import Aggregate, parse_aggregate
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import state_parts

@@ -1,4 +1,5 @@
-"""The alignment of source partitions: which of them held the watermark back, by the timeline."""
+"""The timeline: the watermark that each event met, for many events at once; and which source partitions held the
+watermark back."""
 
 from __future__ import annotations
 
@@ -7,9 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from latecomer.model.array_types import Integers
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
+from latecomer.store.store import Store
 
 DURATION = pa.duration("us")
 SCHEMA = pa.schema(
@@ -23,6 +29,28 @@ SCHEMA = pa.schema(
         ("until", TIMESTAMP),
     ]
 )
+
+
+def micros(moments: pa.Array) -> Integers:
+    """Moments as microseconds; none may be missing."""
+    return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+
+
+def met_watermarks(store: Store, batch: Integers, tick: Integers) -> Integers:
+    """The watermark that judged each event, from the timeline."""
+    if not len(batch):
+        return batch
+    first, last = int(batch.min()), int(batch.max())
+    marks = store.watermarks.query(
+        f"select batch, tick, watermark from t where batch between {first} and {last}"
+    )
+    batches, ticks = (
+        np.concatenate([micros(marks[name]), own]) for name, own in (("batch", batch), ("tick", tick))
+    )
+    place = (batches - first) * (int(np.ptp(ticks)) + 1) + ticks - ticks.min()
+    known, wanted = (pa.array(each) for each in np.split(place, [marks.num_rows]))
+    met = marks["watermark"].cast(TIMESTAMP).cast(pa.int64()).take(pc.index_in(wanted, value_set=known))
+    return micros(pc.fill_null(met, BEGIN_OF_TIME))
 
 
 @dataclass(frozen=True)
