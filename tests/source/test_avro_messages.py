@@ -23,7 +23,7 @@ from latecomer.model.types import is_decimal, scale_of
 from latecomer.schemas.avro import Reading, Value, parse_schema, reading
 from latecomer.source.decode import avro_reading
 from latecomer.source.decode.avro_messages import AvroMessages
-from latecomer.source.decode.frames import UnknownSchemas, words_of
+from latecomer.source.decode.framing import UnknownSchemas, words_of
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, SCHEMA_ID
 from source.avro_source_kit import framed, record
 

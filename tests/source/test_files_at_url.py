@@ -37,12 +37,12 @@ from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.json import JsonFiles
-from latecomer.source.decode.messages import messages_of
 from latecomer.source.decode.parquet_reading import ParquetReading
 from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text_lines import TextPart, cut
 from latecomer.source.file_source import SPLIT_BYTES, FilePart, FileSource
 from latecomer.source.found_files import FileSlice, present
+from latecomer.source.messages import messages_of
 from latecomer.source.staging import Staging
 from s3_faults import Faults, faulty
 from s3_kit import Bucket

@@ -20,7 +20,7 @@ import pyarrow as pa
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.model.source_order import ReadTo
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.framing import UnknownSchemas
 from latecomer.store.files import Location
 
 if TYPE_CHECKING:

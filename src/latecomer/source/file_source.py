@@ -15,10 +15,10 @@ from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.choose import file_decoder
 from latecomer.source.decode.limits import MOST_LONG, too_many_long
-from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.own import OwnLines
 from latecomer.source.decode.private_columns import CORRUPT, RECORD
 from latecomer.source.decode.retrying import reading_unchanged
+from latecomer.source.decode.typed_columns import broken_row
 from latecomer.source.found_files import FoundFiles, UnreadableFiles
 from latecomer.source.letters import FileLetters
 from latecomer.source.private_columns import BROKEN

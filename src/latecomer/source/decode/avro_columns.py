@@ -19,10 +19,11 @@ from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
     has_valid_texts,
-    is_valid_text,
+    misread_text,
     plain_text,
     shape_of,
 )
+from latecomer.source.decode.private_columns import KEPT
 from latecomer.source.decode.written import Misfit, in_range, rounded
 
 _Get = Callable[[Mapping[str, Any]], Any]
@@ -42,33 +43,31 @@ class AvroColumns:
     def reader(self) -> RecordReader:
         return RecordReader(self.writer, schema_of(self.reading.schema, strict=False))
 
-    def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
-        """The columns of a record, its other fields as JSON, and whether the columns take all values; `Damaged` if it
-        cannot be read."""
-        record, _ = self.reader.record(payload)
-        if self.fits(record):
-            return self.values(record), self.kept(record), True
-        return self.known_values(record), None, False
-
-    def known_values(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a record that does not fit, the values that do: the ledger sums them up."""
+    def row(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The columns and KEPT of a record that was read, and whether the columns take all its values. If they do not,
+        the row has the values that fit: the ledger sums them up."""
         values = self.values(record)
-        return {
-            name: value if has_valid_texts(shape_of(self.columns[name]), value) else None
-            for name, value in values.items()
-        }
+        if self._fits(record):
+            return {**values, KEPT: self._kept(record)}, True
+        return {name: value if has_valid_texts(value) else None for name, value in values.items()}, False
+
+    def as_written(self, record: Mapping[str, Any]) -> bytes:
+        """A record that its columns do not take, as JSON for people, with all digits and its unknown fields."""
+        unknown = {name: record.get(name) for name in self.unknown}
+        shapes = {**self._written_shapes, **self.unknown}
+        return misread_text(shapes, {**self.values(record, as_written=True), **unknown})
 
     def values(self, record: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
         """The columns of a record that was read; `as_written`, for people, with all of its digits."""
         return {name: get(record) for name, get in (self._written if as_written else self._gets).items()}
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
+    def _fits(self, record: Mapping[str, Any]) -> bool:
         """Whether the columns take all values, and all texts are UTF-8."""
         return all(test(record) for test in self._tests) and all(
-            has_valid_texts(shape, record.get(name)) for name, shape in self.unknown.items()
+            has_valid_texts(record.get(name)) for name in self.unknown
         )
 
-    def kept(self, record: Mapping[str, Any]) -> str | None:
+    def _kept(self, record: Mapping[str, Any]) -> str | None:
         """The unknown fields, as JSON text."""
         if not self.unknown:
             return None
@@ -92,7 +91,7 @@ class AvroColumns:
         return {name: self._get(name, kind, as_written=True) for name, kind in self.columns.items()}
 
     @cached_property
-    def written_shapes(self) -> dict[str, Shape]:
+    def _written_shapes(self) -> dict[str, Shape]:
         """The shapes of the columns as they were written."""
         return {
             name: self._written_shape(self.reading.values.get(name), kind)
@@ -124,8 +123,7 @@ class AvroColumns:
                 read, wanted = shape_of(value.kind), shape_of(kind)
                 return [lambda row: _list_fits(at(row), read, wanted)]
             case "list" | "json":
-                shape = self._shape(value)
-                return [lambda row: has_valid_texts(shape, at(row))]
+                return [lambda row: has_valid_texts(at(row))]
             case "plain" if kind == "string" or (value.kind != kind and _is_decimal_pair(value.kind, kind)):
                 return [lambda row: _fits(at(row), value.kind, kind)]
         return []
@@ -218,7 +216,7 @@ def _fits(value: Any, read: str, kind: str) -> bool:
     if value is None:
         return True
     if kind == "string":
-        return not isinstance(value, str) or is_valid_text(value)
+        return has_valid_texts(value)
     if read == kind or not _is_decimal_pair(read, kind):
         return True
     if "binary" in (read, kind):  # it is a decimal with too many digits for the type
@@ -238,7 +236,9 @@ def _list_fits(value: Any, read: Shape, wanted: Shape) -> bool:
             return all(_list_fits(each, inner, other) for each in value)
         case "map":
             inner, other = read[1]["value"], wanted[1]["value"]
-            return all(is_valid_text(name) and _list_fits(each, inner, other) for name, each in value.items())
+            return all(
+                has_valid_texts(name) and _list_fits(each, inner, other) for name, each in value.items()
+            )
     pairs = zip(read[1].items(), wanted[1].values(), strict=True)
     return all(_list_fits(value.get(name), inner, other) for (name, inner), other in pairs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,41 +15,11 @@ from latecomer.schemas.avro import Schema, reading
 from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.json_text import kept_text
-from latecomer.source.decode.null_rows import null_columns
-from latecomer.source.decode.typed_columns import array_of
+from latecomer.source.decode.private_columns import KEPT
+from latecomer.source.decode.typed_columns import null_columns, with_rows
 
 FEW = 8
 """So few records are read one by one: to read them all at once takes longer."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The columns of some records, and their other fields as JSON."""
-
-    columns: pa.Table
-    kept: pa.Array
-
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[Mapping[str, Any], str | None]], columns: Mapping[str, str]) -> Rows:
-        """For records that were read one by one."""
-        values: dict[str, list[Any]] = {name: [] for name in columns}
-        kept: list[str | None] = []
-        for row, text in pairs:
-            for name, column in values.items():
-                column.append(row.get(name))
-            kept.append(text)
-        table = pa.table({name: array_of(column, columns[name]) for name, column in values.items()})
-        return cls(table, pa.array(kept, pa.string()))
-
-    def with_odd(self, odd: Flags, others: Rows) -> Rows:
-        """The same rows, with others in the place of the odd ones."""
-        if not odd.any():
-            return self
-        places = np.arange(len(odd))
-        places[odd] = len(odd) + np.arange(len(others.kept))
-        back = pa.array(places)
-        table = pa.concat_tables([self.columns, others.columns]).take(back)
-        return Rows(table, pa.concat_arrays([self.kept, others.kept]).take(back))
 
 
 @dataclass(frozen=True)
@@ -61,9 +31,9 @@ class WriterReading:
 
     def at_once(
         self, data: bytes, starts: Integers, ends: Integers, whole: bool = False
-    ) -> tuple[Rows, Flags]:
-        """The rows of records that lie side by side in a buffer, and which of them are odd. If they have to be `whole`,
-        records with bytes behind their end are odd too."""
+    ) -> tuple[dict[str, pa.Array], Flags]:
+        """The columns and KEPT of records that lie side by side in a buffer, and which of the records are odd. If they
+        have to be `whole`, records with bytes behind their end are odd too."""
         odd = np.zeros(len(starts), np.bool_)
         if self.plan is not None and len(starts) > FEW:
             cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
@@ -74,11 +44,20 @@ class WriterReading:
             else:
                 if whole:
                     odd |= cursor.at != ends
-                table = pa.table({name: decoded[name] for name in self.columns.columns})
-                return Rows(table, self._kept(decoded, len(odd))), odd
+                plain = {name: decoded[name] for name in self.columns.columns}
+                return {**plain, KEPT: self._kept(decoded, len(odd))}, odd
         odd[:] = True
-        nothing = pa.table(null_columns(self.columns.columns, len(odd)))
-        return Rows(nothing, pa.nulls(len(odd), pa.string())), odd
+        return null_columns(self._kinds, len(odd)), odd
+
+    def with_odd(
+        self, plain: Mapping[str, pa.Array], odd: Flags, rows: Sequence[Mapping[str, Any]]
+    ) -> pa.Table:
+        """The same columns, with rows that were read one by one in the place of the odd ones."""
+        return pa.table(with_rows(plain, self._kinds, odd, rows))
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        return {**self.columns.columns, KEPT: "string"}
 
     def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
         names = self.columns.unknown

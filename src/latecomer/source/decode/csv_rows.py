@@ -21,10 +21,9 @@ from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.csv_row import CsvRow
 from latecomer.source.decode.json_text import kept_text
-from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.private_columns import EXTRA
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines
-from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
+from latecomer.source.decode.typed_columns import marked, null_columns, of_texts, with_rows
 
 _QUOTE = 0x22
 _BLOCK = 1 << 20

@@ -141,33 +141,23 @@ def raw_text(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def is_valid_text(value: str) -> bool:
-    """Whether a text was UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
+def has_valid_texts(value: Any) -> bool:
+    r"""Whether all texts in a value were UTF-8.
+
+    >>> has_valid_texts([{"a": "é"}]), has_valid_texts([("a", "\udcff")])
+    (True, False)
+    """
+    match value:
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return False
+        case dict():
+            return all(map(has_valid_texts, value)) and all(map(has_valid_texts, value.values()))
+        case list() | tuple():
+            return all(map(has_valid_texts, value))
     return True
-
-
-def has_valid_texts(shape: Shape, value: Any) -> bool:
-    """Whether all texts in a value were UTF-8."""
-    if value is None:
-        return True
-    if isinstance(shape, str):
-        return shape != "string" or is_valid_text(value)
-    outer, parts = shape
-    match outer:
-        case "array":
-            inner = parts["element"]
-            return all(has_valid_texts(inner, each) for each in value)
-        case "map":
-            pairs = value.items() if isinstance(value, Mapping) else value
-            return all(
-                has_valid_texts(parts["key"], name) and has_valid_texts(parts["value"], each)
-                for name, each in pairs
-            )
-    return all(has_valid_texts(each, value.get(name)) for name, each in parts.items())
 
 
 def _key_text(shape: Shape) -> Writer:

@@ -14,11 +14,11 @@ from latecomer.config.sources import Files, UnknownFields
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.limits import MOST_LONG, UNBOUNDED, LongLine, too_many_long
-from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.private_columns import POSITION
 from latecomer.source.decode.retrying import reading
 from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text_lines import Lines, TextPart, cut
+from latecomer.source.decode.typed_columns import broken_row
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Makes columns in their types: of texts, reporting those that the column does not take, and of single rows."""
+"""Makes columns in their types: of texts, reporting those that the column does not take; of single rows; of nulls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latecomer.model import types
 from latecomer.model.array_types import Flags
 from latecomer.model.written_numbers import POINT, Signs
 from latecomer.source.decode.arrow_text import DATE, NotPlain, typed, with_other_letters
-from latecomer.source.decode.private_columns import CORRUPT, KEPT
+from latecomer.source.decode.private_columns import BROKEN, CORRUPT, KEPT, POSITION
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.store.layout import source_type
 
@@ -104,6 +104,26 @@ def _pattern(kind: str) -> str:
 def array_of(values: Sequence[Any], kind: str) -> pa.Array:
     """Values as a column; days and moments are given as numbers."""
     return pa.array(values, source_type(kind))
+
+
+def null_columns(columns: Mapping[str, str], count: int) -> dict[str, pa.Array]:
+    """These columns, null in so many rows."""
+    return {name: pa.nulls(count, source_type(kind)) for name, kind in columns.items()}
+
+
+def broken_row(
+    columns: Mapping[str, str], reason: str, position: int = 0, first: bytes | None = None
+) -> pa.Table:
+    """The one row that stands for a file, or for a part of it, that cannot be read; `first` are its first bytes."""
+    corrupt = {} if first is None else {CORRUPT: pa.array([first], pa.binary())}
+    return pa.table(
+        {
+            **null_columns(columns, 1),
+            **corrupt,
+            BROKEN: pa.array([reason], pa.string()),
+            POSITION: pa.array([position], pa.int64()),
+        }
+    )
 
 
 def with_rows(
