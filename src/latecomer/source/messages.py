@@ -21,7 +21,6 @@ from latecomer.source.decode.base import FileSplit
 from latecomer.source.decode.framing import HEAD_SIZE, End, FramedDecoder, framing_mistake, number_of
 from latecomer.source.decode.retrying import reading, reading_unchanged
 from latecomer.source.decode.typed_columns import broken_row
-from latecomer.source.file_source import FilePart
 from latecomer.source.found_files import FoundFiles
 from latecomer.source.letters import RecordLetters
 from latecomer.source.private_columns import POSITION
@@ -54,22 +53,22 @@ class MessageFiles(FoundFiles, RecordSource):
     """The pipeline's files of messages. The position of a message is the byte at which it begins."""
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        return [FilePart(FileSplit(file), reason) for file, reason in self.present_files(slice_)]
+        return [FileSplit(file, unreadable=reason) for file, reason in self.present_files(slice_)]
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         letters, decoder = RecordLetters(self.pipeline, self.read_columns), self.task_decoder
         assert isinstance(decoder, FramedDecoder)  # noqa: S101
         for split in splits:
-            assert isinstance(split, FilePart)  # noqa: S101
-            file = split.part.file
+            assert isinstance(split, FileSplit)  # noqa: S101
+            file = split.file
             for rows in self._rows(split, decoder):
                 yield Chunk(self.placed(rows, file), self.clock, letters, landed=file.landed)
 
-    def _rows(self, split: FilePart, decoder: FramedDecoder) -> Iterator[pa.Table]:
+    def _rows(self, split: FileSplit, decoder: FramedDecoder) -> Iterator[pa.Table]:
         if split.unreadable is not None:
             yield broken_row(self.read_columns, split.unreadable)
             return
-        file = split.part.file
+        file = split.file
         with reading_unchanged(file):
             for messages in _in_parts(messages_of(file, self._layout, decoder)):
                 if (rest := messages[-1]).is_rest:

@@ -15,8 +15,17 @@ import pyarrow as pa
 from latecomer.source.decode.source_file import SourceFile
 
 
+class Split(ABC):
+    """A part of a slice that one task reads. The object itself is small, and can be sent to another process."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """About how many bytes it has."""
+
+
 @dataclass(frozen=True)
-class FileSplit:
+class FileSplit(Split):
     """A part of a file that is read by itself; of a text file, the lines that begin in it."""
 
     file: SourceFile
@@ -24,10 +33,11 @@ class FileSplit:
     end: int | None = None
     unpacked: int | None = None
     """Its size in bytes when it is unpacked, if start and end do not count bytes."""
+    unreadable: str | None = None
+    """Why nothing of the file is read: the file is one dead letter."""
 
     @property
     def size(self) -> int:
-        """About how many bytes there are to read."""
         if self.unpacked is not None:
             return self.unpacked
         return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.start
