@@ -20,7 +20,6 @@ from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
 from latecomer.schemas.jsonschema.records import NotJson, read_record
 from latecomer.source.decode.arrow_checked import Rules
-from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.framing import (
     HEAD_SIZE,
     WRONG,
@@ -33,6 +32,7 @@ from latecomer.source.decode.framing import (
 from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.private_columns import CORRUPT, INVALID
 from latecomer.source.decode.text_lines import Lines
+from latecomer.source.decode.typed_columns import NotPlain
 
 FEW = 64
 """Fewer records are checked one by one."""

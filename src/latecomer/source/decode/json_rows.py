@@ -24,10 +24,9 @@ from latecomer.model.arrays import flat
 from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
-from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.json_row import JsonRow, Row
 from latecomer.source.decode.text_lines import Lines
-from latecomer.source.decode.typed_columns import marked, null_columns, of_texts, with_rows
+from latecomer.source.decode.typed_columns import NotPlain, marked, null_columns, of_texts, with_rows
 from latecomer.store.layout import source_type
 
 _OPENS, _CLOSES = b"{}"
