@@ -33,6 +33,7 @@ OTHERS = {
     "sink/": "a sink's target, and a sink's own `open`",
     "source/finding.py": "the files of a source, and its folders",
     "source/found_files.py": "likewise",
+    "source/messages.py": "likewise",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/archive.py": "archives of classes, likewise",
     "spark/environment.py": "the Python that is installed, and an archive that the user names",

@@ -13,8 +13,8 @@ from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.damage import DamagedFile
 from latecomer.errors import SourceError
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.file_source import FileSource
 from latecomer.source.found_files import UnreadableFiles
 from memory_kit import Grown

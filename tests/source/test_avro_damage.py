@@ -17,8 +17,8 @@ from latecomer.config.damage import DamagedFile
 from latecomer.engine.running import run
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode.avro_containers import AvroContainers
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.decode.source_file import SourceFile
 from source.avro_source_kit import (
     MICROS,
     decoded,

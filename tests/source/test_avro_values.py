@@ -16,9 +16,8 @@ import pytest
 from latecomer.model.unknown_fields import known_fields
 from latecomer.schemas.avro import reading
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, SCHEMA_ID
-from latecomer.source.decode.source_file import SourceFile
 from source.avro_source_kit import (
     MICROS,
     NOON,

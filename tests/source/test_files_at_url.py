@@ -34,11 +34,10 @@ from latecomer.objects.readable import readable
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode import text_lines
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.json import JsonFiles
 from latecomer.source.decode.parquet_reading import ParquetReading
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.text import JsonFiles
 from latecomer.source.decode.text_lines import TextPart, cut
 from latecomer.source.file_source import SPLIT_BYTES, FileSource
 from latecomer.source.found_files import FileSlice, present

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.errors import SourceError
 from latecomer.source.decode import retrying
-from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
@@ -25,7 +25,6 @@ from latecomer.source.decode.retrying import (
     reading_unchanged,
     with_retries,
 )
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.file_source import FileSource
 from latecomer.store.store import Store, open_store
 from source.source_kit import (

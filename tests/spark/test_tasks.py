@@ -21,8 +21,7 @@ from latecomer.log.private_columns import LogLane
 from latecomer.log.split import LogPlan, SplitSummary
 from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.source.choose import source_of
-from latecomer.source.decode.base import FileSplit
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.file_source import FileSource
 from latecomer.source.found_files import UnreadableFiles
 from latecomer.spark.base import InProcess, Runner, Shared

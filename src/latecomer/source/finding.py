@@ -26,7 +26,7 @@ from latecomer.errors import SourceOutage, StoreError
 from latecomer.objects.files import below, size
 from latecomer.objects.locations import Url, options_of
 from latecomer.source.checkpoint import CHECKPOINT, remove_checkpoint, taken_over
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.store import files
 from latecomer.store.files import Location
 from latecomer.store.found import Found, FoundLog, PathSet, digests_of, in_reading_order

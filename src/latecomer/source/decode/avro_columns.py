@@ -1,4 +1,6 @@
-"""Columns from Avro records that were read one by one (`avro_data.py`), and whether the columns take their values."""
+"""Columns from the records of one writer: of plain ones all at once (`avro_batch.py`), of odd ones one by one
+(`avro_data.py`); and whether the columns take the values of these.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +9,34 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal, localcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+import pyarrow as pa
+
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal, scale_of, whole_digits
-from latecomer.schemas.avro import Reading, Schema, Value, schema_of
+from latecomer.schemas.avro import Reading, Schema, Value, reading, schema_of
+from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.source.decode.avro_data import RecordReader
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
     has_valid_texts,
+    kept_text,
     misread_text,
     plain_text,
     shape_of,
 )
 from latecomer.source.decode.private_columns import KEPT
+from latecomer.source.decode.typed_columns import null_columns, with_rows
 from latecomer.source.decode.written import Misfit, in_range, rounded
 
+FEW = 8
+"""So few records are read one by one: to read them all at once takes longer."""
 _Get = Callable[[Mapping[str, Any]], Any]
 
 _EXACT = Context(prec=2 * MOST_DIGITS)
@@ -291,3 +302,62 @@ def _cast(value: Any, read: str, kind: str) -> Any:
         if kind in INTEGERS:
             return in_range(int(Decimal(value).to_integral_value(ROUND_DOWN)), kind)
     return None
+
+
+@dataclass(frozen=True)
+class WriterReading:
+    """How the records of one writer are read: one by one, or all at once if there is a plan."""
+
+    columns: AvroColumns
+    plan: Plan | None
+
+    def at_once(
+        self, data: bytes, starts: Integers, ends: Integers, whole: bool = False
+    ) -> tuple[dict[str, pa.Array], Flags]:
+        """The columns and KEPT of records that lie side by side in a buffer, and which of the records are odd. If they
+        have to be `whole`, records with bytes behind their end are odd too."""
+        odd = np.zeros(len(starts), np.bool_)
+        if self.plan is not None and len(starts) > FEW:
+            cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
+            try:
+                decoded = self.plan.columns(cursor)
+            except RowByRow:
+                pass
+            else:
+                if whole:
+                    odd |= cursor.at != ends
+                plain = {name: decoded[name] for name in self.columns.columns}
+                return {**plain, KEPT: self._kept(decoded, len(odd))}, odd
+        odd[:] = True
+        return null_columns(self._kinds, len(odd)), odd
+
+    def with_odd(
+        self, plain: Mapping[str, pa.Array], odd: Flags, rows: Sequence[Mapping[str, Any]]
+    ) -> pa.Table:
+        """The same columns, with rows that were read one by one in the place of the odd ones."""
+        return pa.table(with_rows(plain, self._kinds, odd, rows))
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        return {**self.columns.columns, KEPT: "string"}
+
+    def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
+        names = self.columns.unknown
+        if not names:
+            return pa.nulls(count, pa.string())
+        columns = [decoded[name].to_pylist() for name in names]
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return pa.array(kept_text(names, rows), pa.string())
+
+
+@lru_cache(maxsize=256)
+def writer_reading(
+    reader: Schema, writer: Schema, keeps: bool, columns: tuple[tuple[str, str], ...]
+) -> WriterReading:
+    """How records of a writer's schema become these columns, with their other fields if it `keeps` them."""
+    resolved, kinds = reading(reader, writer, keeps), dict(columns)
+    try:
+        plan = Plan(writer, resolved, kinds)
+    except RowByRow:
+        plan = None
+    return WriterReading(AvroColumns(writer, resolved, kinds), plan)

@@ -25,15 +25,12 @@ from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
-from latecomer.source.decode.avro_columns import AvroColumns
-from latecomer.source.decode.avro_reading import WriterReading, writer_reading
-from latecomer.source.decode.base import FileDecoder, FileSplit
-from latecomer.source.decode.json_text import refused_text, shape_of
+from latecomer.source.decode.avro_columns import AvroColumns, WriterReading, writer_reading
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
+from latecomer.source.decode.json_text import refused_text, shape_of, stored_rows
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.retrying import cached_by_file
 from latecomer.source.decode.retrying import reading as reading_file
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.decode.stored_values import stored_rows
 
 MOST_UNPACKED = 512 << 20
 """Bytes of a block, at most; Avro's own writers make blocks of some ten thousand."""

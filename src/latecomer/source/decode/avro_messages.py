@@ -14,7 +14,7 @@ from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, reading
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
-from latecomer.source.decode.avro_reading import writer_reading
+from latecomer.source.decode.avro_columns import writer_reading
 from latecomer.source.decode.framing import HEAD_SIZE, WRONG, End, FramedDecoder, Frames, number_of
 
 

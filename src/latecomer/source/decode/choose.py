@@ -11,14 +11,14 @@ from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJs
 from latecomer.schemas.packages import protobuf_model
 from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.avro_messages import AvroMessages
-from latecomer.source.decode.base import FileDecoder, RecordDecoder
+from latecomer.source.decode.base import FileDecoder, RecordDecoder, SourceFile
 from latecomer.source.decode.checked_messages import CheckedMessages
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.framing import FramedDecoder, FramedRecords
-from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.own import OwnLines, OwnRecords
 from latecomer.source.decode.parquet_reading import ParquetReading
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.text import JsonFiles
 from latecomer.store.schemas import reader_of, reading_of
 
 

@@ -29,10 +29,9 @@ from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
-from latecomer.source.decode.csv_row import csv_fields
+from latecomer.source.decode.csv_rows import csv_fields
 from latecomer.source.decode.framing import HEAD_SIZE, FramedDecoder, number_of
-from latecomer.source.decode.json_values import NUMERIC, TEXT, WORD, value_for
-from latecomer.source.decode.written import Misfit, value_of
+from latecomer.source.decode.written import NUMERIC, TEXT, WORD, Misfit, value_for, value_of
 
 Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60

@@ -15,8 +15,15 @@ import pyarrow as pa
 from latecomer.config.damage import DamagedFile
 from latecomer.model.array_types import Flags
 from latecomer.model.types import INTEGERS, is_nested
-from latecomer.source.decode.json_text import JsonText, Shape, has_valid_texts, raw_text, shape_of
-from latecomer.source.decode.stored_values import shape_of_type, stored_values
+from latecomer.source.decode.json_text import (
+    JsonText,
+    Shape,
+    has_valid_texts,
+    raw_text,
+    shape_of,
+    shape_of_type,
+    stored_values,
+)
 from latecomer.store.layout import source_type
 
 
