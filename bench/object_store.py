@@ -31,7 +31,7 @@ from latecomer.engine.pipeline import Engine
 from latecomer.engine.starting import start_engine
 from latecomer.model.strategies import Bounded
 from latecomer.objects.locations import Storage
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session

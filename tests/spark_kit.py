@@ -38,7 +38,7 @@ from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import own_session

@@ -17,8 +17,8 @@ from latecomer.config.parquet import parquet_columns
 from latecomer.model.types import flat_types, normal_type
 from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink.sqlite import storable
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.parquet_reading import ParquetReading
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.store.layout import arrow_type
 from source.source_kit import pipeline_in
 

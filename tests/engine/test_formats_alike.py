@@ -21,8 +21,8 @@ from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.model.strategies import Bounded
-from latecomer.source.decode.arrow_text import column_type
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
+from latecomer.source.decode.typed_columns import column_type
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.when_needed import when_needed

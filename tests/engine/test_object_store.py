@@ -21,7 +21,7 @@ from latecomer.engine.running import run
 from latecomer.engine.starting import start_engine
 from latecomer.errors import StoreError
 from latecomer.objects.locations import Storage, Url, reached_by
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.at_url import write_frame
 from latecomer.spark.base import InProcess

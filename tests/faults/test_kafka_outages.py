@@ -23,7 +23,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.source import kafka_broker
+from latecomer.source import kafka as kafka_source
 from latecomer.store import failpoints
 from latecomer.store.store import open_store
 from latecomer.testing.servers import free_ports
@@ -131,7 +131,7 @@ def test_a_cut_cable_is_not_silence(
 ) -> None:
     """What reaches the broker in time is on time, however long nobody could ask for it."""
     for name, short in (("ANSWER_SECONDS", 1.0), ("PATIENCE", (0.25, 1.0))):
-        monkeypatch.setattr(kafka_broker, name, short)
+        monkeypatch.setattr(kafka_source, name, short)
     inside, outside, controller, near = free_ports(4)
     broker = Broker(
         tmp_path / "broker",

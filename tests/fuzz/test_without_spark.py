@@ -13,9 +13,9 @@ from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.damage import DamagedFile
 from latecomer.errors import SourceError
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.file_source import FilePart, FileSource
+from latecomer.source.file_source import FileSource
 from latecomer.source.found_files import UnreadableFiles
 from memory_kit import Grown
 from source.source_kit import pipeline_in
@@ -52,7 +52,7 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
 
 def sorted_out(source: FileSource, files: list[SourceFile]) -> tuple[list[SourceFile], dict[str, str]]:
     """The files that can be read to the end, and why the others cannot."""
-    parts = [FilePart(part) for file in files for part in source.decoder.splits(file, 1 << 20)]
+    parts = [part for file in files for part in source.decoder.splits(file, 1 << 20)]
     bad: dict[str, str] = {}
     try:
         for _ in source.read(parts):

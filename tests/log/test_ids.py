@@ -18,7 +18,7 @@ from latecomer.log import ids, known_ids
 from latecomer.log.duplicates import Unlogged, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.store.files import write_table
 from latecomer.store.table import Table, moments

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.starting import start_engine
 from latecomer.source import file_source
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.when_needed import when_needed

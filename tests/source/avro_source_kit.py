@@ -17,7 +17,6 @@ from avro_data import number, text
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
 from latecomer.schemas.avro import parse_schema, reading
-from latecomer.source.decode.avro import AvroRecords
 from latecomer.source.decode.avro_messages import AvroMessages
 from source.kafka_source_kit import payments_from
 
@@ -81,18 +80,15 @@ def pipeline_for(folder: Path, source: dict[str, Any]) -> Pipeline:
     )
 
 
-def decoder(folder: Path, reader: str, writers: dict[int, str]) -> AvroRecords:
-    avro = {"registry": "http://127.0.0.1:1", "schema_file": "a.avsc"}
-    kafka = {"kafka": {"servers": "127.0.0.1:1", "topics": ["t"]}, "format": {"avro": avro}}
-    made = AvroRecords(pipeline_for(folder, kafka))
-    made.reader = parse_schema(reader)
-    made.schemas.known.update({number: parse_schema(text) for number, text in writers.items()})
-    return made
+def decoder(reader: str, writers: dict[int, str]) -> AvroMessages:
+    return AvroMessages(
+        {number: parse_schema(text) for number, text in writers.items()}, reader=parse_schema(reader)
+    )
 
 
-def decoded(by: AvroRecords, messages: list[bytes]) -> list[dict[str, Any]]:
+def decoded(by: AvroMessages, messages: list[bytes]) -> list[dict[str, Any]]:
     """As a task does it."""
-    task: AvroMessages = pickle.loads(pickle.dumps(by.in_tasks()))
+    task: AvroMessages = pickle.loads(pickle.dumps(by))
     return task.decode(messages, reading(by.reader).columns).to_pylist()
 
 

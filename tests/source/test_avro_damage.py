@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from latecomer.config.damage import DamagedFile
 from latecomer.engine.running import run
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode.avro_containers import AvroContainers
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.decode.source_file import SourceFile
 from source.avro_source_kit import (
     MICROS,
     decoded,
@@ -33,7 +34,7 @@ from source.kafka_source_kit import logged
 
 
 @pytest.mark.parametrize("length", [2**31 - 20, 100 << 20, -3, 1])
-def test_lengths_that_are_not_true_cost_no_memory(tmp_path: Path, length: int) -> None:
+def test_lengths_that_are_not_true_cost_no_memory(length: int) -> None:
     reader = record(
         [
             {"name": "x", "type": ["null", "string"], "default": None},
@@ -41,7 +42,7 @@ def test_lengths_that_are_not_true_cost_no_memory(tmp_path: Path, length: int) -
         ]
     )
     text, many = (record([field]) for field in json.loads(reader)["fields"])
-    by = decoder(tmp_path, reader, {1: text, 2: many})
+    by = decoder(reader, {1: text, 2: many})
     said = payload(
         record([{"name": "branch", "type": "int"}, {"name": "n", "type": "long"}]), {"branch": 1, "n": length}
     )
@@ -75,7 +76,7 @@ def deep(times: int, before: bytes, innermost: bytes = b"\0", after: bytes = b""
     return (one + before) * times + one + innermost + after * times
 
 
-def test_records_that_are_deep_in_one_another_are_dead_letters(tmp_path: Path) -> None:
+def test_records_that_are_deep_in_one_another_are_dead_letters() -> None:
     """They would cost a stack that has an end. Others of the batch are read."""
     reader = record([{"name": "txn", "type": "string"}])
     line = {"type": "record", "name": "Line", "fields": [{"name": "whole", "type": ["null", "shop.Payment"]}]}
@@ -86,9 +87,7 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(tmp_path: Path) -
     }
     before = {1: b"\x02", 2: b"\x02", 3: b"\x02\x02k\x02"}
     after = {1: b"", 2: b"\0", 3: b"\0"}
-    by = decoder(tmp_path, reader, writers)
-    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
-    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    by = replace(decoder(reader, writers), unknown_fields="keep")
     messages = [
         struct.pack(">bI", 0, number) + deep(times, before[number], after=after[number])
         for number in writers
@@ -105,11 +104,10 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(tmp_path: Path) -
     )
 
 
-def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked(tmp_path: Path) -> None:
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked() -> None:
     """Together with that of others."""
     reader, large = (json.dumps(leading_to_each_other(count, txn="string")) for count in (1, 60))
-    by, other = decoder(tmp_path, reader, {1: reader}), framed(1, reader, {"txn": "a", "to0": None})
-    by.schemas.known[2] = parse_schema(large)
+    by, other = decoder(reader, {1: reader, 2: large}), framed(1, reader, {"txn": "a", "to0": None})
     messages = [
         struct.pack(">bI", 0, 2) + b"\x02" + (b"%d" % nth) + b"\x02\x02x" * times + bytes(60 + 59 * times)
         for nth, times in enumerate((0, 3, 99, 100, 20_000))

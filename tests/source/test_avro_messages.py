@@ -21,9 +21,9 @@ from avro_messages import messages, schemas
 from examples_kit import usual
 from latecomer.model.types import is_decimal, scale_of
 from latecomer.schemas.avro import Reading, Value, parse_schema, reading
-from latecomer.source.decode import avro_reading
+from latecomer.source.decode import avro_columns
 from latecomer.source.decode.avro_messages import AvroMessages
-from latecomer.source.decode.frames import UnknownSchemas, words_of
+from latecomer.source.decode.framing import UnknownSchemas, words_of
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, SCHEMA_ID
 from source.avro_source_kit import framed, record
 
@@ -129,7 +129,7 @@ def test_all_at_once_and_one_by_one_are_alike(monkeypatch: pytest.MonkeyPatch) -
         by = decoder(reader, dict(enumerate(writers, 1)), "keep")
         found = {}
         for few in (8, 10_000):
-            monkeypatch.setattr(avro_reading, "FEW", few)
+            monkeypatch.setattr(avro_columns, "FEW", few)
             found[few] = by.decode(written, columns_of(reader))
         assert repr(plain(found[8])) == repr(plain(found[10_000]))
         count, corrupt = count + len(written), corrupt + len(found[8].column(CORRUPT).drop_null())

@@ -26,7 +26,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import RegistryOutage
 from latecomer.source.decode import retrying
-from latecomer.source.decode.frames import HEAD_SIZE
+from latecomer.source.decode.framing import HEAD_SIZE
 from latecomer.source.fixes import Fix
 from schemas.registry.registry_kit import Server, beside, environment, fresh, serving
 from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import uuid
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +16,8 @@ import pytest
 from latecomer.model.unknown_fields import known_fields
 from latecomer.schemas.avro import reading
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, SCHEMA_ID
-from latecomer.source.decode.source_file import SourceFile
 from source.avro_source_kit import (
     MICROS,
     NOON,
@@ -75,15 +75,15 @@ EVERY: dict[str, tuple[Any, Any, Any]] = {
 WRITTEN = record([{"name": name, "type": kind} for name, (kind, _, _) in EVERY.items()])
 
 
-def test_every_type(tmp_path: Path) -> None:
+def test_every_type() -> None:
     row = {name: value for name, (_, value, _) in EVERY.items()}
-    (found,) = decoded(decoder(tmp_path, WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
+    (found,) = decoded(decoder(WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
     expected = {name: value for name, (_, _, value) in EVERY.items() if name != "tax"}
     assert (found.pop(CORRUPT), found.pop(SCHEMA_ID), found.pop("tax.rate")) == (None, 7, 0.18)
     assert found == expected
 
 
-def test_each_writer_in_its_own_unit_and_what_cannot_be_read(tmp_path: Path) -> None:
+def test_each_writer_in_its_own_unit_and_what_cannot_be_read() -> None:
     """Also a record of nothing but nulls."""
     wide = {**DECIMAL, "scale": 4, "precision": 12}
     reader = record([{"name": "at", "type": ["null", MICROS]}, {"name": "paise", "type": ["null", wide]}])
@@ -94,7 +94,7 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(tmp_path: Path) -> 
     text = record(
         [{"name": "at", "type": "null"}, {"name": "paise", "type": "null"}, {"name": "x", "type": "string"}]
     )
-    by = decoder(tmp_path, reader, {1: reader, 2: older, 3: finer, 4: alien, 5: text})
+    by = decoder(reader, {1: reader, 2: older, 3: finer, 4: alien, 5: text})
     huge = payload(record([{"name": "n", "type": "long"}]), {"n": 2**31 - 20})
     messages = [
         framed(1, reader, {"at": NOON, "paise": Decimal("1.2345")}),
@@ -120,7 +120,7 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(tmp_path: Path) -> 
     assert said[3] == "the 0 bytes after its id are no whole record of schema 1"
 
 
-def test_lists_of_each_writer(tmp_path: Path) -> None:
+def test_lists_of_each_writer() -> None:
     """Objects in lists have the reader's names, units and scales, whoever wrote them."""
 
     def items(*fields: dict[str, Any]) -> str:
@@ -138,7 +138,7 @@ def test_lists_of_each_writer(tmp_path: Path) -> None:
     )
     older = items({"name": "article", "type": "string"}, {**price, "type": {**DECIMAL, "scale": 4}})
     finer = items(sku, price, {"name": "at", "type": nanos})
-    by = decoder(tmp_path, reader, {1: reader, 2: older, 3: finer})
+    by = decoder(reader, {1: reader, 2: older, 3: finer})
     days = {"by_day": {"mon": 1}}
     found = decoded(
         by,
@@ -165,7 +165,7 @@ def test_lists_of_each_writer(tmp_path: Path) -> None:
     assert broken[CORRUPT] is not None
 
 
-def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(tmp_path: Path) -> None:
+def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits() -> None:
     """They are dead letters wherever they are: in unions, in what becomes JSON text, in fields that are kept."""
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "s", "type": "string"}]}
     other = {"type": "record", "name": "Other", "fields": [{"name": "b", "type": "bytes"}]}
@@ -182,9 +182,7 @@ def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(tmp_path:
     swapped = {**kinds, "paise": kinds["huge"], "huge": kinds["paise"]}
     crossed = record([{"name": name, "type": kind} for name, kind in swapped.items()])
     rescaled = record([{"name": "huge", "type": {**DECIMAL, "scale": 3}}])
-    by = decoder(tmp_path, reader, {1: writer, 2: crossed})
-    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
-    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    by = replace(decoder(reader, {1: writer, 2: crossed}), unknown_fields="keep")
     row: dict[str, Any] = {"one": "ab-1", "two": ("shop.Inner", {"s": "ab-2"}), "three": ["ab-3", 1]}
     nothing = {"paise": None, "huge": None}
     whole = framed(1, writer, {**row, **nothing, "more": "ab-4"})
@@ -204,7 +202,7 @@ def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(tmp_path:
     assert [each["huge"] for each in found] == [None, None, None, b"}"]
     dead = [each[CORRUPT] for each in rows if each[CORRUPT] is not None]
     assert dead == [*messages[1:5], messages[7]]
-    by = decoder(tmp_path, record([fields[-1]]), {3: rescaled})
+    by = decoder(record([fields[-1]]), {3: rescaled})
     (scaled,) = decoded(by, [framed(3, rescaled, {"huge": Decimal(1)})])
     assert scaled[CORRUPT] is not None
 
@@ -242,7 +240,7 @@ def test_two_types_of_one_short_name(kind: str, tmp_path: Path) -> None:
     """In messages, and in files."""
     schema, (one, other, expected) = two_of_one_name(kind), TWO[kind]
     row = {"txn": "t1", "one": one, "other": other, "either": one}
-    by, message = decoder(tmp_path, schema, {1: schema}), framed(1, schema, row)
+    by, message = decoder(schema, {1: schema}), framed(1, schema, row)
     (found,) = decoded(by, [message])
     assert found == {"txn": "t1", **expected, CORRUPT: None, SCHEMA_ID: 1}
     file = tmp_path / "a.avro"
@@ -254,7 +252,7 @@ def test_two_types_of_one_short_name(kind: str, tmp_path: Path) -> None:
     assert {each: there[each] for each in found if each in there} == {"txn": "t1", **expected, CORRUPT: None}
 
 
-def test_two_types_of_one_short_name_in_records_that_hold_themselves(tmp_path: Path) -> None:
+def test_two_types_of_one_short_name_in_records_that_hold_themselves() -> None:
     """They are named again at every depth."""
     reader = two_of_one_name("enum")
     described = json.loads(reader)
@@ -262,12 +260,12 @@ def test_two_types_of_one_short_name_in_records_that_hold_themselves(tmp_path: P
     writer = json.dumps(described)
     row = {"txn": "t1", "one": "HIGH", "other": "MANY", "either": "LOW", "more": None}
     message = framed(1, writer, {**row, "more": row})
-    (found,) = decoded(decoder(tmp_path, reader, {1: writer}), [message])
+    (found,) = decoded(decoder(reader, {1: writer}), [message])
     assert found == {"txn": "t1", **TWO["enum"][2], "either": "LOW", CORRUPT: None, SCHEMA_ID: 1}
 
 
 @pytest.mark.long
-def test_fields_that_only_the_writer_has_are_kept(tmp_path: Path) -> None:
+def test_fields_that_only_the_writer_has_are_kept() -> None:
     reader = record([{"name": "txn", "type": "string"}])
     more = [
         {"name": "tip", "type": ["null", "long"]},
@@ -276,15 +274,14 @@ def test_fields_that_only_the_writer_has_are_kept(tmp_path: Path) -> None:
         {"name": "fee", "type": DECIMAL},
     ]
     writer = record([{"name": "txn", "type": "string"}, *more])
-    by = decoder(tmp_path, reader, {1: reader, 2: writer})
+    by = decoder(reader, {1: reader, 2: writer})
     row = {"txn": "b", "tip": None, "tags": ["x"], "tax": {"rate": 0.5}, "fee": Decimal("1.10")}
     messages = [
         framed(1, reader, {"txn": "a"}),
         framed(2, writer, row),
         framed(2, writer, {**row, "tip": 2**60}),
     ]
-    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
-    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    by = replace(by, unknown_fields="keep")
     found = decoded(by, messages)
     assert [each["txn"] for each in found] == ["a", "b", "b"]
     assert [each[KEPT] for each in found] == [
@@ -292,7 +289,6 @@ def test_fields_that_only_the_writer_has_are_kept(tmp_path: Path) -> None:
         '{"tags":["x"],"tax":{"rate":0.5},"fee":1.10}',
         f'{{"tip":{2**60},"tags":["x"],"tax":{{"rate":0.5}},"fee":1.10}}',
     ]
-    refused = by.pipeline.source.model_copy(update={"unknown_fields": "dead_letter"})
-    by.pipeline = by.pipeline.model_copy(update={"source": refused})
+    by = replace(by, unknown_fields="dead_letter")
     assert [each[CORRUPT] for each in decoded(by, messages)] == [None, *messages[1:]]
     assert by.unknown_names(messages[1], known_fields(["txn"])) == ["tip", "tags", "tax", "fee"]

@@ -16,7 +16,7 @@ from latecomer.schemas.jsonschema import Validator, schema_of
 from latecomer.schemas.jsonschema.records import NotJson
 from latecomer.source.decode import checked_messages
 from latecomer.source.decode.checked_messages import CheckedMessages
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.framing import UnknownSchemas
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from source.checked_kit import COLUMNS, random_record, random_schema
 

@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.schemas.jsonschema import schema_of
 from latecomer.source.decode.arrow_checked import Rules
-from latecomer.source.decode.arrow_text import NotPlain
+from latecomer.source.decode.typed_columns import NotPlain
 from source.checked_kit import COLUMNS
 
 

@@ -21,10 +21,9 @@ from fuzz.mutants import varint, with_footer
 from latecomer.config.damage import DamagedFile
 from latecomer.schemas.avro import parse_schema, reading
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
 from latecomer.source.decode.parquet_reading import ParquetReading
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.store.layout import source_type
 from source.avro_source_kit import record
 
@@ -193,7 +192,7 @@ READ = """
 import sys
 import pyarrow as pa
 from latecomer.config.damage import DamagedFile
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.parquet_reading import ParquetReading
 decoder, file = ParquetReading({"at": "string", "n": "bigint"}, sys.argv[2]), SourceFile(f"file://{sys.argv[1]}", 0, 9)
 try:

@@ -21,13 +21,13 @@ import pytest
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import Files, UnknownFields
-from latecomer.source.decode.base import FileDecoder
+from latecomer.source.decode.base import FileDecoder, SourceFile
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.csv_rows import CsvLines
-from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.json_text import JsonText
 from latecomer.source.decode.private_columns import BROKEN, CORRUPT, KEPT, POSITION
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.text import JsonFiles
 from latecomer.source.decode.text_lines import Lines
 from latecomer.store.layout import source_type
 

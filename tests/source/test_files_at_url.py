@@ -34,15 +34,14 @@ from latecomer.objects.readable import readable
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode import text_lines
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.json import JsonFiles
-from latecomer.source.decode.messages import messages_of
 from latecomer.source.decode.parquet_reading import ParquetReading
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.text import JsonFiles
 from latecomer.source.decode.text_lines import TextPart, cut
-from latecomer.source.file_source import SPLIT_BYTES, FilePart, FileSource
+from latecomer.source.file_source import SPLIT_BYTES, FileSource
 from latecomer.source.found_files import FileSlice, present
+from latecomer.source.messages import messages_of
 from latecomer.source.staging import Staging
 from s3_faults import Faults, faulty
 from s3_kit import Bucket
@@ -452,5 +451,5 @@ def test_what_a_server_sends(bucket: Bucket) -> None:
 
 def test_a_split_that_is_a_part_of_a_task_says_what_it_has_to_read() -> None:
     file = SourceFile("s3://bucket/a.json", 0, 10 * MIB)
-    assert [FilePart(part).size for part in json_files().splits(file, SPLIT_BYTES)] == [4 * MIB, 6 * MIB]
+    assert [part.size for part in json_files().splits(file, SPLIT_BYTES)] == [4 * MIB, 6 * MIB]
     assert file.named == Url("s3://bucket/a.json")

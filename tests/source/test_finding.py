@@ -76,7 +76,7 @@ def test_a_folder_that_may_not_be_read_is_an_outage(tmp_path: Path, monkeypatch:
     def refused(folder: str) -> None:
         raise PermissionError(13, "Permission denied", folder)
 
-    monkeypatch.setattr("latecomer.source.listing.os.scandir", refused)
+    monkeypatch.setattr("latecomer.source.finding.os.scandir", refused)
     with pytest.raises(SourceOutage, match="Permission denied"):
         finder.look(-1)
 

@@ -22,7 +22,7 @@ from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, SinkError, SinkOutage, SourceError, SourceOutage
 from latecomer.sink import kafka_client
 from latecomer.sink.kafka import KafkaLogic
-from latecomer.source import kafka_broker
+from latecomer.source import kafka as kafka_source
 from latecomer.source.kafka import KafkaReader
 from sink.sink_kit import SHAPE
 from source.kafka_source_kit import payments, pipeline_on, totals
@@ -219,7 +219,7 @@ def test_what_is_wrong_is_one_sentence(
     source: str,
     sink: str,
 ) -> None:
-    monkeypatch.setattr(kafka_broker, "ANSWER_SECONDS", SOON)
+    monkeypatch.setattr(kafka_source, "ANSWER_SECONDS", SOON)
     monkeypatch.setattr(kafka_client, "ANSWER_SECONDS", SOON)
     servers, options = mistake(secure)
     certain = mistake is not unencrypted_port
@@ -245,7 +245,7 @@ def require_sentence(error: LatecomerError, sentence: str) -> None:
 def test_doctor_tells_the_same(
     secure: Secure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kafka_broker, "ANSWER_SECONDS", SOON)
+    monkeypatch.setattr(kafka_source, "ANSWER_SECONDS", SOON)
     servers, options = wrong_authority(secure)
     pipeline = pipeline_on(tmp_path, secure.broker, "payments", options=options)
     written = pipeline.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -22,7 +22,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import SourceError
 from latecomer.source.choose import source_of
-from latecomer.source.kafka_broker import PATIENCE, Broker
+from latecomer.source.kafka import PATIENCE, KafkaReader
 from latecomer.source.polled import Polled
 from latecomer.store import failpoints
 from latecomer.store.answers import Answers
@@ -205,7 +205,7 @@ def test_offsets_are_asked_for_again_where_no_answer_comes(kafka: Client, tmp_pa
     """The client looks for who leads a partition every three seconds, where it has not noticed that it knows."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, payments(0, 3), partition=1)
-    broker = Broker(pipeline_on(tmp_path, kafka, topic).source.kafka, tmp_path)
+    broker = KafkaReader(topics=pipeline_on(tmp_path, kafka, topic).source.kafka, base=tmp_path)
     with broker.questions() as questions:
         forgetful = replace(questions, client=Forgetful(questions.client, 1))
         assert forgetful.begins([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 0}

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from latecomer import Reader, run
 from latecomer.config.load import load_pipeline
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.private_columns import CORRUPT
 
 WHOLE = [

@@ -10,8 +10,8 @@ import pytest
 
 from latecomer.config.paths import SourcePath, list_files
 from latecomer.errors import SourceOutage
-from latecomer.source import listing
-from latecomer.source.listing import Listing
+from latecomer.source import finding
+from latecomer.source.finding import Listing
 from latecomer.store.found import PathSet, digests_of
 
 
@@ -29,8 +29,8 @@ class Looking:
             self.read.append(folder)
             return scandir(folder)
 
-        monkeypatch.setattr(listing.os, "scandir", listen)
-        monkeypatch.setattr(listing.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(finding.os, "scandir", listen)
+        monkeypatch.setattr(finding.time, "monotonic", lambda: self.now)
 
     def __call__(self, after: float = 0.2) -> list[str]:
         """What is new, after a while."""
@@ -130,7 +130,7 @@ def test_a_folder_that_stays_as_it_is_is_not_read_again(tmp_path: Path, looking:
     assert look() == first
     assert look() == []
     assert len(look.read) == 3, "it may still be written to within the tick of its clock"
-    look(listing.SETTLED)
+    look(finding.SETTLED)
     assert len(look.read) == 3
     assert look() == [] == look.read
     late = put(tmp_path / "day=2" / "c.json")
@@ -145,7 +145,7 @@ def test_every_folder_is_read_now_and_then(tmp_path: Path, looking: Looks) -> No
     put(tmp_path / "a.json")
     look = looking(str(tmp_path))
     look()
-    look(listing.SETTLED)
+    look(finding.SETTLED)
     about = tmp_path.stat()
     late = put(tmp_path / "b.json")
     os.utime(tmp_path, ns=(about.st_atime_ns, about.st_mtime_ns))
@@ -174,7 +174,7 @@ def test_a_link_to_nothing_is_found_once_it_leads_to_a_file(tmp_path: Path, look
     (folder / "itself.json").symlink_to("itself.json")
     look = looking(str(folder))
     for _ in range(5):
-        assert look(listing.SETTLED) == []
+        assert look(finding.SETTLED) == []
     put(tmp_path / "elsewhere.json")
     assert look() == [str(folder / "a.json")]
 
@@ -188,7 +188,7 @@ def test_links_that_lead_back_are_warned_of_once_and_passed_over(
     (tmp_path / "y" / "to_x").symlink_to("../x")  # a link to another folder is followed
     look = looking(f"{tmp_path}/**/*.json")
     assert sorted(look()) == sorted([*files, str(tmp_path / "y/to_x/b.json")])
-    look(listing.SETTLED)
+    look(finding.SETTLED)
     assert sorted(caplog.messages) == [
         f"{tmp_path / link} is a link to a folder that it lies in: nothing below it is read; remove it"
         for link in ("here", "x/up", "y/to_x/up")
@@ -239,7 +239,7 @@ def test_a_folder_that_cannot_be_read_is_an_outage(
         return scandir(each)
 
     with monkeypatch.context() as patched:
-        patched.setattr(listing.os, "scandir", refused)
+        patched.setattr(finding.os, "scandir", refused)
         with pytest.raises(SourceOutage, match=r"day=2 cannot be listed: Permission denied"):
             look()
     assert look() == [str(folder / "day=2" / "b.json")]

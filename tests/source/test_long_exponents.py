@@ -14,7 +14,7 @@ from latecomer import Reader
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST, fits, written_number
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_text
 
 AT = "2026-11-08T14:00:00Z"

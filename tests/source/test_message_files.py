@@ -17,9 +17,10 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.source.decode import messages, retrying
-from latecomer.source.decode.messages import LARGEST_MESSAGE, Message, messages_of
+from latecomer.source import messages
+from latecomer.source.decode import retrying
 from latecomer.source.fixes import Fix
+from latecomer.source.messages import LARGEST_MESSAGE, Message, messages_of
 from schemas.registry.registry_kit import Server
 from source.avro_source_kit import FIRST, SECOND, THIRD, decoder, framed, payment, record
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, totals
@@ -184,7 +185,7 @@ def test_json_with_a_registry(layout: str, spark: SparkSession, tmp_path: Path) 
 def test_a_file_is_read_in_pieces(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages end where they end, wherever a piece does."""
     monkeypatch.setattr(messages, "_CHUNK", chunk)
-    by = decoder(tmp_path, record(SECOND), {1: record(FIRST), 2: record(SECOND)})
+    by = decoder(record(SECOND), {1: record(FIRST), 2: record(SECOND)})
     written = [old(1, 0), new(2, 1), new(2, 2)]
     found = [Message(sum(map(len, written[:nth])), each) for nth, each in enumerate(written)]
     file = tmp_path / "a"
@@ -203,7 +204,7 @@ def test_a_file_is_read_in_pieces(chunk: int, tmp_path: Path, monkeypatch: pytes
 def test_a_length_that_cannot_be_is_no_reason_to_read_all_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by = decoder(tmp_path, record(FIRST), {1: record(FIRST)})
+    by = decoder(record(FIRST), {1: record(FIRST)})
     monkeypatch.setattr(messages, "LARGEST_MESSAGE", 1000)
     monkeypatch.setattr(messages, "_CHUNK", 500)
     monkeypatch.setattr(messages, "MOST_KEPT", 100)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.errors import SourceError
 from latecomer.source.decode import retrying
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
@@ -24,8 +25,7 @@ from latecomer.source.decode.retrying import (
     reading_unchanged,
     with_retries,
 )
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.file_source import FilePart, FileSource
+from latecomer.source.file_source import FileSource
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
     dead_letters,
@@ -165,7 +165,7 @@ def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
     file = write_text(tmp_path, f"a.{form}", old)
     decode = FileSource._rows
 
-    def replaced(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
+    def replaced(self: FileSource, split: FileSplit) -> Iterator[pa.Table]:
         rows = decode(self, split)
         yield next(rows)
         if file.read_bytes() != new:
@@ -188,7 +188,7 @@ def test_a_file_that_is_away_for_a_moment_is_waited_for(
     file = write_text(tmp_path, "a.json", JSON_ROW % "a1")
     away, decode = tmp_path / "away", FileSource._rows
 
-    def moved(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
+    def moved(self: FileSource, split: FileSplit) -> Iterator[pa.Table]:
         if not away.exists():
             away.hardlink_to(file)
             file.unlink()

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
 from latecomer.source.decode import limits, text_lines
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.limits import LongLine
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text_lines import Lines, TextPart, cut
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {

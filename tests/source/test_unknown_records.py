@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from latecomer.model.unknown_fields import known_fields, members, unknown_members
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.private_columns import CORRUPT, KEPT
 
 COLUMNS = {

@@ -20,7 +20,8 @@ from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceError
 from latecomer.log import events
 from latecomer.source.decode import retrying
-from latecomer.source.file_source import FilePart, FileSource
+from latecomer.source.decode.base import FileSplit
+from latecomer.source.file_source import FileSource
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
@@ -223,7 +224,7 @@ def test_a_file_that_goes_while_it_is_read_is_waited_for(
     gone = write_text(tmp_path, "b.json", json_lines("b1"), 1)
     decode = FileSource._rows
 
-    def vanishing(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
+    def vanishing(self: FileSource, split: FileSplit) -> Iterator[pa.Table]:
         gone.unlink(missing_ok=True)
         yield from decode(self, split)
 

@@ -19,7 +19,7 @@ from latecomer.errors import PipelineError
 from latecomer.model.written_numbers import Numbers, Signs, written_number
 from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.detail import Explainer
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.source.decode.text_lines import Lines
 from latecomer.source.decode.written import Misfit, value_of

@@ -20,8 +20,8 @@ from latecomer.log.envelope import Given
 from latecomer.log.private_columns import LogLane
 from latecomer.log.split import LogPlan, LogTask, Written, lane_folders, write_split
 from latecomer.source.choose import source_of
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.file_source import FilePart, FileSource
+from latecomer.source.decode.base import FileSplit, SourceFile
+from latecomer.source.file_source import FileSource
 from latecomer.source.found_files import UnreadableFiles
 from latecomer.spark.base import InProcess, Runner, Shared
 from latecomer.spark.runner import SparkRunner
@@ -94,7 +94,7 @@ def plan_of(folder: Path, form: str) -> tuple[FileSource, Shared[LogPlan]]:
 
 
 def logged(
-    runner: Runner, folder: Path, plan: Shared[LogPlan], splits: Sequence[FilePart]
+    runner: Runner, folder: Path, plan: Shared[LogPlan], splits: Sequence[FileSplit]
 ) -> tuple[Written, dict[LogLane, pa.Table]]:
     """What the lanes hold, in the order of positions, and what the driver is told."""
     folders = lane_folders(folder / "events", folder / "duplicates", folder / "letters")
@@ -114,9 +114,7 @@ def logged(
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_lines_are_logged_alike(spark: SparkSession, tmp_path: Path, form: str) -> None:
     source, plan = plan_of(tmp_path, form)
-    splits = [
-        FilePart(part) for file in files_in(tmp_path, form) for part in source.decoder.splits(file, 40_000)
-    ]
+    splits = [part for file in files_in(tmp_path, form) for part in source.decoder.splits(file, 40_000)]
     assert len(splits) > 5
     here, lanes_here = logged(InProcess(spark), tmp_path / "here", plan, splits)
     there, lanes_there = logged(SparkRunner(spark), tmp_path / "there", plan, splits)
@@ -135,9 +133,7 @@ def test_lines_are_logged_alike(spark: SparkSession, tmp_path: Path, form: str) 
 def test_two_attempts_at_a_task_write_files_of_their_own(tmp_path: Path) -> None:
     """Whichever of them is committed: the other has neither taken its place nor written into its files."""
     source, plan = plan_of(tmp_path, "json")
-    parts = [
-        FilePart(part) for file in files_in(tmp_path, "json") for part in source.decoder.splits(file, 1 << 20)
-    ]
+    parts = [part for file in files_in(tmp_path, "json") for part in source.decoder.splits(file, 1 << 20)]
     folders = lane_folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
     first, second = (write_split(plan, LogTask(0, parts, GIVEN, folders)) for _ in range(2))
     assert first.files.keys() == second.files.keys() >= {LogLane.EVENTS, LogLane.DEAD_LETTERS}
@@ -161,7 +157,7 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
         file = tmp_path / "in" / f"{name}.parquet"
         file.write_bytes(content)
         files.append(SourceFile(file.as_uri(), 0, len(content)))
-    parts = [FilePart(part) for file in files for part in source.decoder.splits(file, 1 << 20)]
+    parts = [part for file in files for part in source.decoder.splits(file, 1 << 20)]
     folders = lane_folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
     in_one = [LogTask(0, parts, GIVEN, folders)]
     each_its_own = [LogTask(nth, [part], GIVEN, folders) for nth, part in enumerate(parts)]

@@ -11,7 +11,8 @@ from latecomer.config.models import Pipeline
 from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.schemas.inventory.seen import Inventory
-from latecomer.source.kafka_broker import Broker, Place
+from latecomer.source.kafka import KafkaReader
+from latecomer.source.kafka_ranges import Place
 from latecomer.store.sql import double_quoted, text_literal
 from latecomer.store.store import Store
 
@@ -62,7 +63,7 @@ def of_topics(
     if not kafka:
         raise SourceError("the pipeline reads no topics; ask for its log instead")
     for topics, id_header in kafka:
-        broker = Broker(topics, pipeline.base)
+        broker = KafkaReader(topics=topics, base=pipeline.base)
         broker.require_secrets()
         with broker.questions() as questions:
             described = questions.described(first=False)
@@ -72,7 +73,7 @@ def of_topics(
                 for number, (begin, end) in enumerate(zip(topic.begin, topic.end, strict=True))
             }
             total = sum(end - begin for begin, end in ranges.values())
-            for read, message in enumerate(_messages(broker.settings(), ranges), start=1):
+            for read, message in enumerate(_messages(broker.client_settings(), ranges), start=1):
                 kind, millis = message.timestamp()
                 at = datetime.fromtimestamp(millis / 1000, UTC) if kind else None
                 headers = dict(message.headers() or [])  # the last one of each name

@@ -29,9 +29,16 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.source.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
+from latecomer.source.decode.json_text import (
+    JsonText,
+    Writer,
+    raw_text,
+    shape_of,
+    stored_rows,
+    struct_of,
+    texts_of,
+)
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.source.decode.stored_values import stored_rows, texts_of
 from latecomer.source.private_columns import (
     BROKEN,
     FIRST_ARRIVAL,

@@ -52,7 +52,7 @@ from latecomer.source.base import (
     summed,
 )
 from latecomer.source.choose import sources_of
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.framing import UnknownSchemas
 from latecomer.source.decode.retrying import with_retries
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging

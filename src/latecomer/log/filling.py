@@ -26,7 +26,7 @@ from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
 from latecomer.source.decode.csv_rows import CsvLines
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.source.decode.text_lines import Lines
 from latecomer.spark.base import Runner, Shared, in_turn_together

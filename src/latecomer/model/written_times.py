@@ -1,6 +1,6 @@
 """Dates and times in text: which texts are valid, and what each means.
 
-Arrow reads columns in the usual form (`source/decode/arrow_text.py`, `log/moments.py`). This module reads all other
+Arrow reads columns in the usual form (`source/decode/typed_columns.py`, `log/moments.py`). This module reads all other
 forms. They are those of Spark's casts, so that a text means the same in a file, in a condition and in an SQL query over
 the log: parts of one or two digits, a year alone, offsets and names of zones.
 """

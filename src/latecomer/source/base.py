@@ -20,7 +20,8 @@ import pyarrow as pa
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.model.source_order import ReadTo
-from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.base import Split as Split
+from latecomer.source.decode.framing import UnknownSchemas
 from latecomer.store.files import Location
 
 if TYPE_CHECKING:
@@ -130,15 +131,6 @@ class Clock(IntFlag):
 
 
 NO_CLOCK = Clock(0)
-
-
-class Split(ABC):
-    """A part of a slice that one task reads. The object itself is small, and can be sent to another process."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """About how many bytes it has."""
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.names import PRIVATE
-from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.base import Chunk, Slice
+from latecomer.source.decode.base import FileDecoder, FileSplit, Split
 from latecomer.source.decode.choose import file_decoder
 from latecomer.source.decode.limits import MOST_LONG, too_many_long
-from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.own import OwnLines
 from latecomer.source.decode.private_columns import CORRUPT, RECORD
 from latecomer.source.decode.retrying import reading_unchanged
+from latecomer.source.decode.typed_columns import broken_row
 from latecomer.source.found_files import FoundFiles, UnreadableFiles
 from latecomer.source.letters import FileLetters
 from latecomer.source.private_columns import BROKEN
@@ -27,19 +27,6 @@ from latecomer.source.staging import StagedSplit, Staging, staged_rows
 _KEPT_RECORD = f"{PRIVATE}kept_record"
 SPLIT_BYTES = 4 << 20
 """About the bytes of a split, the same on every machine: the position of a row depends on it."""
-
-
-@dataclass(frozen=True)
-class FilePart(Split):
-    """A split of a file, or the whole of a file that cannot be read."""
-
-    part: FileSplit
-    unreadable: str | None = None
-    """Why nothing of the file is read: the file is one dead letter."""
-
-    @property
-    def size(self) -> int:
-        return self.part.size
 
 
 @dataclass(frozen=True)
@@ -55,16 +42,16 @@ class FileSource(FoundFiles):
         parts: list[Split] = []
         for file, reason in self.present_files(slice_):
             if reason is not None:
-                parts.append(FilePart(FileSplit(file), reason))
+                parts.append(FileSplit(file, unreadable=reason))
             else:
-                parts += [FilePart(part) for part in self.decoder.splits(file, SPLIT_BYTES)]
+                parts += self.decoder.splits(file, SPLIT_BYTES)
         if isinstance(self.decoder, OwnLines):
             return self._decoded(self.decoder, parts, slice_, staging)
         return parts
 
     def _decoded(self, own: OwnLines, parts: Sequence[Split], slice_: Slice, staging: Staging) -> list[Split]:
         """For a user's own decoder: tasks cut the files into records, and Spark decodes these."""
-        readable = [each for each in parts if isinstance(each, FilePart) and each.unreadable is None]
+        readable = [each for each in parts if isinstance(each, FileSplit) and each.unreadable is None]
         unreadable = [each for each in parts if each not in readable]
         records = staging.records(self, readable)
         if records is None:
@@ -78,13 +65,13 @@ class FileSource(FoundFiles):
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
         """RECORD, and the origin and position of each, a chunk at a time."""
         for split in splits:
-            assert isinstance(split, FilePart)  # noqa: S101
+            assert isinstance(split, FileSplit)  # noqa: S101
             for rows in self._rows(split):
-                yield self.located(rows, split.part.file)
+                yield self.located(rows, split.file)
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         """Damaged files are refused as a whole, and all in one `UnreadableFiles`."""
-        parts = [each for each in splits if isinstance(each, FilePart)]
+        parts = [each for each in splits if isinstance(each, FileSplit)]
 
         for split in splits:
             if isinstance(split, StagedSplit):
@@ -93,11 +80,11 @@ class FileSource(FoundFiles):
                     named = {self.pipeline.source_name(name): name for name in self.columns}
                     rows = rows.rename_columns([named.get(each, each) for each in rows.column_names])
                     yield Chunk(rows, self.clock, letters, long_lines=letters.long_lines(rows))
-        files = list(dict.fromkeys(each.part.file for each in parts))
+        files = list(dict.fromkeys(each.file for each in parts))
         letters = FileLetters(self.pipeline, self.read_columns, self.decoder, files)
         damaged = dict[str, str]()
         for split in parts:
-            file = split.part.file
+            file = split.file
             try:
                 for rows in self._rows(split):
                     if not damaged:
@@ -114,8 +101,8 @@ class FileSource(FoundFiles):
         if paths:
             raise UnreadableFiles(dict.fromkeys(paths, too_many_long(self.pipeline.files.max_line)))
 
-    def _rows(self, split: FilePart) -> Iterator[pa.Table]:
-        file = split.part.file
+    def _rows(self, split: FileSplit) -> Iterator[pa.Table]:
+        file = split.file
         if split.unreadable is not None:
             yield broken_row(self.read_columns, split.unreadable)
             return
@@ -123,7 +110,7 @@ class FileSource(FoundFiles):
             reason = self.decoder.misfit(file)
             if reason is None:
                 try:
-                    yield from self.decoder.decode(split.part)
+                    yield from self.decoder.decode(split)
                 except DamagedFile as error:
                     reason = str(error)
         if reason is not None:

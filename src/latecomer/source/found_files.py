@@ -22,8 +22,8 @@ from latecomer.config.paths import SourcePath, special_kind
 from latecomer.errors import SourceError
 from latecomer.model.types import is_nested
 from latecomer.source.base import Clock, FollowedSource, Slice
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.retrying import reading
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.typed_columns import array_of
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.source.finding import Finder

@@ -12,8 +12,8 @@ from latecomer.config.views import place_in
 from latecomer.errors import SourceError, StoreError
 from latecomer.objects.locations import PLAIN, Url, options_of
 from latecomer.source.base import Clock
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.parquet_reading import columns_of
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.file_source import FileSource
 from latecomer.source.found_files import FileSlice, encoded_path
 from latecomer.source.polled import resume_answers

@@ -14,7 +14,7 @@ import pyarrow as pa
 from latecomer.config.kafka import ClientSettings
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.base import Chunk, Clock, Slice, Split
-from latecomer.source.decode.frames import HEAD_SIZE
+from latecomer.source.decode.framing import HEAD_SIZE
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import RECORD

@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
-from latecomer.source.decode.base import FileDecoder
+from latecomer.source.decode.base import FileDecoder, SourceFile
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.detail import Explainer
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text import TextFiles
 from latecomer.source.private_columns import BROKEN, FULL_ORIGIN, POSITION
 

@@ -17,8 +17,7 @@ from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Source
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import record_decoder
-from latecomer.source.decode.frames import UnknownSchemas
-from latecomer.source.decode.framing import FramedRecords
+from latecomer.source.decode.framing import FramedRecords, UnknownSchemas
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import RECORD
 from latecomer.source.letters import RecordLetters

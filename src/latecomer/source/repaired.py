@@ -28,13 +28,12 @@ from latecomer.source.base import Chunk, Clock, Slice, Source, Split
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import framed_decoder, record_decoder
 from latecomer.source.decode.csv_rows import CsvLines
-from latecomer.source.decode.in_sql import list_of, literal, number
-from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.json_rows import JsonRecords
+from latecomer.source.decode.json_text import texts_of
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
-from latecomer.source.decode.stored_values import texts_of
 from latecomer.source.decode.text_lines import Lines
-from latecomer.source.fixes import Fix
+from latecomer.source.fixes import Fix, list_of, literal, number
 from latecomer.source.letters import RecordLetters
 from latecomer.source.private_columns import (
     FIRST_ARRIVAL,

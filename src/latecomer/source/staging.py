@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.source.base import Split
+from latecomer.source.decode.base import Split
 from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.spark.at_url import frame_of, write_frame
 from latecomer.spark.base import Runner, Shared
@@ -25,9 +26,6 @@ from latecomer.store.files import (
     write_table,
 )
 from latecomer.store.layout import source_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _AT_ONCE = 100_000
 """Rows that are handed over together."""

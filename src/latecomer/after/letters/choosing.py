@@ -24,8 +24,8 @@ from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.file_source import FileSource
 from latecomer.source.fixes import Fix, check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles

@@ -23,10 +23,10 @@ from latecomer.model.paths import paths_of
 from latecomer.schemas.jsonschema import Schema
 from latecomer.schemas.jsonschema.nodes import Bound, Node
 from latecomer.schemas.jsonschema.values import NUMBERS, number_of, type_of
-from latecomer.source.decode.arrow_text import NotPlain, column_type
 from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.private_columns import KEPT
 from latecomer.source.decode.text_lines import Lines
+from latecomer.source.decode.typed_columns import NotPlain, column_type
 
 _INVALID = "a record that its schema may not allow"
 _TIMES = ("date", "timestamp", "timestamp_ntz")

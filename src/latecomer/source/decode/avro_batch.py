@@ -29,7 +29,7 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-from latecomer.source.decode.frames import words_of
+from latecomer.source.decode.framing import words_of
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20

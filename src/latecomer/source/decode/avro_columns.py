@@ -1,4 +1,6 @@
-"""Columns from Avro records that were read one by one (`avro_data.py`), and whether the columns take their values."""
+"""Columns from the records of one writer: of plain ones all at once (`avro_batch.py`), of odd ones one by one
+(`avro_data.py`); and whether the columns take the values of these.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,34 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal, localcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+import pyarrow as pa
+
+from latecomer.model.array_types import Flags, Integers
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal, scale_of, whole_digits
-from latecomer.schemas.avro import Reading, Schema, Value, schema_of
+from latecomer.schemas.avro import Reading, Schema, Value, reading, schema_of
+from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.source.decode.avro_data import RecordReader
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
     has_valid_texts,
-    is_valid_text,
+    kept_text,
+    misread_text,
     plain_text,
     shape_of,
 )
+from latecomer.source.decode.private_columns import KEPT
+from latecomer.source.decode.typed_columns import null_columns, with_rows
 from latecomer.source.decode.written import Misfit, in_range, rounded
 
+FEW = 8
+"""So few records are read one by one: to read them all at once takes longer."""
 _Get = Callable[[Mapping[str, Any]], Any]
 
 _EXACT = Context(prec=2 * MOST_DIGITS)
@@ -42,33 +54,31 @@ class AvroColumns:
     def reader(self) -> RecordReader:
         return RecordReader(self.writer, schema_of(self.reading.schema, strict=False))
 
-    def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
-        """The columns of a record, its other fields as JSON, and whether the columns take all values; `Damaged` if it
-        cannot be read."""
-        record, _ = self.reader.record(payload)
-        if self.fits(record):
-            return self.values(record), self.kept(record), True
-        return self.known_values(record), None, False
-
-    def known_values(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Of a record that does not fit, the values that do: the ledger sums them up."""
+    def row(self, record: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """The columns and KEPT of a record that was read, and whether the columns take all its values. If they do not,
+        the row has the values that fit: the ledger sums them up."""
         values = self.values(record)
-        return {
-            name: value if has_valid_texts(shape_of(self.columns[name]), value) else None
-            for name, value in values.items()
-        }
+        if self._fits(record):
+            return {**values, KEPT: self._kept(record)}, True
+        return {name: value if has_valid_texts(value) else None for name, value in values.items()}, False
+
+    def as_written(self, record: Mapping[str, Any]) -> bytes:
+        """A record that its columns do not take, as JSON for people, with all digits and its unknown fields."""
+        unknown = {name: record.get(name) for name in self.unknown}
+        shapes = {**self._written_shapes, **self.unknown}
+        return misread_text(shapes, {**self.values(record, as_written=True), **unknown})
 
     def values(self, record: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
         """The columns of a record that was read; `as_written`, for people, with all of its digits."""
         return {name: get(record) for name, get in (self._written if as_written else self._gets).items()}
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
+    def _fits(self, record: Mapping[str, Any]) -> bool:
         """Whether the columns take all values, and all texts are UTF-8."""
         return all(test(record) for test in self._tests) and all(
-            has_valid_texts(shape, record.get(name)) for name, shape in self.unknown.items()
+            has_valid_texts(record.get(name)) for name in self.unknown
         )
 
-    def kept(self, record: Mapping[str, Any]) -> str | None:
+    def _kept(self, record: Mapping[str, Any]) -> str | None:
         """The unknown fields, as JSON text."""
         if not self.unknown:
             return None
@@ -92,7 +102,7 @@ class AvroColumns:
         return {name: self._get(name, kind, as_written=True) for name, kind in self.columns.items()}
 
     @cached_property
-    def written_shapes(self) -> dict[str, Shape]:
+    def _written_shapes(self) -> dict[str, Shape]:
         """The shapes of the columns as they were written."""
         return {
             name: self._written_shape(self.reading.values.get(name), kind)
@@ -124,8 +134,7 @@ class AvroColumns:
                 read, wanted = shape_of(value.kind), shape_of(kind)
                 return [lambda row: _list_fits(at(row), read, wanted)]
             case "list" | "json":
-                shape = self._shape(value)
-                return [lambda row: has_valid_texts(shape, at(row))]
+                return [lambda row: has_valid_texts(at(row))]
             case "plain" if kind == "string" or (value.kind != kind and _is_decimal_pair(value.kind, kind)):
                 return [lambda row: _fits(at(row), value.kind, kind)]
         return []
@@ -218,7 +227,7 @@ def _fits(value: Any, read: str, kind: str) -> bool:
     if value is None:
         return True
     if kind == "string":
-        return not isinstance(value, str) or is_valid_text(value)
+        return has_valid_texts(value)
     if read == kind or not _is_decimal_pair(read, kind):
         return True
     if "binary" in (read, kind):  # it is a decimal with too many digits for the type
@@ -238,7 +247,9 @@ def _list_fits(value: Any, read: Shape, wanted: Shape) -> bool:
             return all(_list_fits(each, inner, other) for each in value)
         case "map":
             inner, other = read[1]["value"], wanted[1]["value"]
-            return all(is_valid_text(name) and _list_fits(each, inner, other) for name, each in value.items())
+            return all(
+                has_valid_texts(name) and _list_fits(each, inner, other) for name, each in value.items()
+            )
     pairs = zip(read[1].items(), wanted[1].values(), strict=True)
     return all(_list_fits(value.get(name), inner, other) for (name, inner), other in pairs)
 
@@ -291,3 +302,62 @@ def _cast(value: Any, read: str, kind: str) -> Any:
         if kind in INTEGERS:
             return in_range(int(Decimal(value).to_integral_value(ROUND_DOWN)), kind)
     return None
+
+
+@dataclass(frozen=True)
+class WriterReading:
+    """How the records of one writer are read: one by one, or all at once if there is a plan."""
+
+    columns: AvroColumns
+    plan: Plan | None
+
+    def at_once(
+        self, data: bytes, starts: Integers, ends: Integers, whole: bool = False
+    ) -> tuple[dict[str, pa.Array], Flags]:
+        """The columns and KEPT of records that lie side by side in a buffer, and which of the records are odd. If they
+        have to be `whole`, records with bytes behind their end are odd too."""
+        odd = np.zeros(len(starts), np.bool_)
+        if self.plan is not None and len(starts) > FEW:
+            cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
+            try:
+                decoded = self.plan.columns(cursor)
+            except RowByRow:
+                pass
+            else:
+                if whole:
+                    odd |= cursor.at != ends
+                plain = {name: decoded[name] for name in self.columns.columns}
+                return {**plain, KEPT: self._kept(decoded, len(odd))}, odd
+        odd[:] = True
+        return null_columns(self._kinds, len(odd)), odd
+
+    def with_odd(
+        self, plain: Mapping[str, pa.Array], odd: Flags, rows: Sequence[Mapping[str, Any]]
+    ) -> pa.Table:
+        """The same columns, with rows that were read one by one in the place of the odd ones."""
+        return pa.table(with_rows(plain, self._kinds, odd, rows))
+
+    @property
+    def _kinds(self) -> dict[str, str]:
+        return {**self.columns.columns, KEPT: "string"}
+
+    def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
+        names = self.columns.unknown
+        if not names:
+            return pa.nulls(count, pa.string())
+        columns = [decoded[name].to_pylist() for name in names]
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return pa.array(kept_text(names, rows), pa.string())
+
+
+@lru_cache(maxsize=256)
+def writer_reading(
+    reader: Schema, writer: Schema, keeps: bool, columns: tuple[tuple[str, str], ...]
+) -> WriterReading:
+    """How records of a writer's schema become these columns, with their other fields if it `keeps` them."""
+    resolved, kinds = reading(reader, writer, keeps), dict(columns)
+    try:
+        plan = Plan(writer, resolved, kinds)
+    except RowByRow:
+        plan = None
+    return WriterReading(AvroColumns(writer, resolved, kinds), plan)

@@ -25,15 +25,12 @@ from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
-from latecomer.source.decode.avro_columns import AvroColumns
-from latecomer.source.decode.avro_reading import Rows, WriterReading, writer_reading
-from latecomer.source.decode.base import FileDecoder, FileSplit
-from latecomer.source.decode.json_text import misread_text, refused_text, shape_of
+from latecomer.source.decode.avro_columns import AvroColumns, WriterReading, writer_reading
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
+from latecomer.source.decode.json_text import refused_text, shape_of, stored_rows
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.retrying import cached_by_file
 from latecomer.source.decode.retrying import reading as reading_file
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.decode.stored_values import stored_rows
 
 MOST_UNPACKED = 512 << 20
 """Bytes of a block, at most; Avro's own writers make blocks of some ten thousand."""
@@ -117,48 +114,38 @@ class AvroContainers(FileDecoder):
         corrupt: list[bytes | None] = [None] * len(odd)
         odd_rows = []
         for nth in np.flatnonzero(odd):
-            row, kept, corrupt[nth] = self._single(of_writer.columns, data[starts[nth] : ends[nth]])
-            odd_rows.append((row, kept))
-        whole = plain.with_odd(odd, Rows.of(odd_rows, self.columns))
+            record = _single(of_writer.columns, data[starts[nth] : ends[nth]])
+            row, fits = of_writer.columns.row(record)
+            odd_rows.append(row)
+            if not fits:
+                corrupt[nth] = of_writer.columns.as_written(record)
+        rows = of_writer.with_odd(plain, odd, odd_rows)
         if self.unknown_fields == "dead_letter":
-            corrupt = self._refused(whole, corrupt)
-        rows = whole.columns.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
+            self._refuse(rows, corrupt)
+        rows = rows.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
         rows = rows.append_column(POSITION, pa.array(first + np.arange(len(odd))))
-        return rows if self.unknown_fields == "ignore" else rows.append_column(KEPT, whole.kept)
+        return rows.drop_columns(KEPT) if self.unknown_fields == "ignore" else rows
 
-    def _single(
-        self, columns: AvroColumns, data: bytes
-    ) -> tuple[Mapping[str, Any], str | None, bytes | None]:
-        """One record: its columns, its other fields, and all of it as JSON where its columns do not take it."""
-        try:
-            read, end = columns.reader.record(data)
-            if end < len(data):
-                raise Damaged
-        except TooDeep:
-            raise DamagedFile("it has too many records in one another") from None
-        except Damaged:
-            raise DamagedFile("it cannot be read to the end: a record is damaged") from None
-        if columns.fits(read):
-            return columns.values(read), columns.kept(read), None
-        written = {
-            **columns.values(read, as_written=True),
-            **{name: read.get(name) for name in columns.unknown},
-        }
-        return (
-            columns.known_values(read),
-            None,
-            misread_text({**columns.written_shapes, **columns.unknown}, written),
-        )
-
-    def _refused(self, rows: Rows, corrupt: list[bytes | None]) -> list[bytes | None]:
+    def _refuse(self, rows: pa.Table, corrupt: list[bytes | None]) -> None:
         """A record with unknown fields is a dead letter: all of it as JSON."""
         shapes = {name: shape_of(kind) for name, kind in self.columns.items()}
-        refused = list(corrupt)
-        for nth in np.flatnonzero(np.asarray(rows.kept.is_valid())):
-            (row,) = stored_rows(rows.columns.slice(int(nth), 1))
-            kept = str(rows.kept[int(nth)].as_py()).encode()
-            refused[nth] = b"%s,%s" % (refused_text(shapes, row)[:-1], kept[1:])
-        return refused
+        for nth in np.flatnonzero(np.asarray(rows.column(KEPT).is_valid())).tolist():
+            (row,) = stored_rows(rows.select([*self.columns, KEPT]).slice(nth, 1))
+            kept = row.pop(KEPT).encode()
+            corrupt[nth] = b"%s,%s" % (refused_text(shapes, row)[:-1], kept[1:])
+
+
+def _single(columns: AvroColumns, data: bytes) -> dict[str, Any]:
+    """The one record in some bytes."""
+    try:
+        record, end = columns.reader.record(data)
+        if end < len(data):
+            raise Damaged
+    except TooDeep:
+        raise DamagedFile("it has too many records in one another") from None
+    except Damaged:
+        raise DamagedFile("it cannot be read to the end: a record is damaged") from None
+    return record
 
 
 @cached_by_file

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from latecomer.model.array_types import Integers
-from latecomer.schemas.avro import Schema
+from latecomer.model.unknown_fields import KnownFields
+from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, reading
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
-from latecomer.source.decode.avro_reading import Rows, writer_reading
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
+from latecomer.source.decode.avro_columns import writer_reading
+from latecomer.source.decode.framing import HEAD_SIZE, WRONG, End, FramedDecoder, Frames, number_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,37 @@ class AvroMessages(FramedDecoder):
         ends = Ends(writer)
         return lambda data, at, _is_last: ends.after(data, at)
 
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> pa.Table:
+        keeps = self.unknown_fields != "ignore"
+        of_writer = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
+        plain, odd = of_writer.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
+        wrong, odd_rows = np.zeros(len(rows), np.bool_), []
+        for nth in np.flatnonzero(odd):
+            try:
+                record, _ = of_writer.columns.reader.record(frames.records[rows[nth]][HEAD_SIZE:])
+                values, fits = of_writer.columns.row(record)
+            except Damaged:
+                values, fits = {}, False
+            wrong[nth] = not fits
+            odd_rows.append(values)
+        return of_writer.with_odd(plain, odd, odd_rows).append_column(WRONG, pa.array(wrong))
+
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
+        writer = self.writers.get(number_of(raw))
+        return list(reading(self.reader, writer, True).unknown) if isinstance(writer, Schema) else []
+
+    def mistake(self, raw: bytes) -> str:
+        if (wrong := self.head_mistake(raw)) is not None:
+            return wrong
+        number, payload = number_of(raw), raw[HEAD_SIZE:]
+        with contextlib.suppress(SchemaError):  # too large to be compared
+            for problem in incompatibilities(self.reader, self.writers[number]):
+                return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
+        most = self.depth_exceeded(number, payload)
+        if most is None:
+            return f"the {len(payload)} bytes after its id are no whole record of schema {number}"
+        return f"it has more than {most} records of schema {number} in one another"
+
     def depth_exceeded(self, number: int, payload: bytes) -> int | None:
         """The limit of records within one another, if a message exceeds it; else None."""
         reader = writer_reading(self.reader, self.writers[number], False, ()).columns.reader
@@ -40,21 +73,3 @@ class AvroMessages(FramedDecoder):
         except Damaged:
             return None
         return None
-
-    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
-        keeps = self.unknown_fields != "ignore"
-        of_writer = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
-        plain, odd = of_writer.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
-        corrupt = np.zeros(len(rows), np.bool_)
-
-        def one_by_one() -> Iterator[tuple[Mapping[str, Any], str | None]]:
-            for nth in np.flatnonzero(odd):
-                try:
-                    values, kept, fits = of_writer.columns.row(frames.records[rows[nth]][HEAD_SIZE:])
-                except Damaged:
-                    values, kept, fits = {}, None, False
-                corrupt[nth] = not fits
-                yield values, kept
-
-        whole = plain.with_odd(odd, Rows.of(one_by_one(), columns))
-        return Decoded(whole.columns, corrupt, whole.kept)

@@ -7,16 +7,90 @@ and need no Spark.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
 
 import pyarrow as pa
 
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.objects.files import Fingerprint, fingerprint
+from latecomer.objects.locations import PLAIN, Storage, Url, reached_by, scheme_of
+from latecomer.objects.open_files import AHEAD, open_object
 
 
 @dataclass(frozen=True)
-class FileSplit:
+class SourceFile:
+    """A file of a batch, as it was found. `str` gives its name."""
+
+    path: str
+    landed: int
+    size: int
+    reached: Storage = field(default=PLAIN, compare=False)
+    """How it is reached, if it is at a URL."""
+    seen: Fingerprint | None = field(default=None, compare=False)
+    """The object that was cut into splits, if it is at a URL: all splits are read from the same object."""
+
+    def __str__(self) -> str:
+        return str(self.named)
+
+    @property
+    def named(self) -> Path | Url:
+        """Its name: a path on this machine, or a URL."""
+        return Path("/" + self.path.removeprefix("file:").lstrip("/")) if self.url is None else self.url
+
+    @property
+    def suffix(self) -> str:
+        return self.named.suffix
+
+    @cached_property
+    def url(self) -> Url | None:
+        """Its URL, if it is not on this machine."""
+        if scheme_of(self.path) in (None, "file"):
+            return None
+        place = Url(self.path)
+        return place if self.reached == PLAIN else reached_by(place, self.reached)
+
+    def open(self, mode: Literal["rb"] = "rb", /, ahead: int = AHEAD) -> BinaryIO:
+        """Its bytes; those of an object are fetched `ahead`, so many at once."""
+        match self.named:
+            case Url() as url:
+                return cast(BinaryIO, open_object(url, self.seen, ahead))
+            case path:
+                return path.open(mode)
+
+    @property
+    def state(self) -> Hashable:
+        """What changes if it is replaced or written to."""
+        match self.named:
+            case Url() as url:
+                return self.seen or fingerprint(url)
+            case path:
+                status = path.stat()
+                return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def as_it_is(self) -> SourceFile:
+        """The same file with its size at this moment."""
+        match self.named:
+            case Url() as url:
+                now = fingerprint(url)
+                return replace(self, size=now.size, seen=now)
+            case path:
+                return replace(self, size=path.stat().st_size)
+
+
+class Split(ABC):
+    """A part of a slice that one task reads. The object itself is small, and can be sent to another process."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """About how many bytes it has."""
+
+
+@dataclass(frozen=True)
+class FileSplit(Split):
     """A part of a file that is read by itself; of a text file, the lines that begin in it."""
 
     file: SourceFile
@@ -24,10 +98,11 @@ class FileSplit:
     end: int | None = None
     unpacked: int | None = None
     """Its size in bytes when it is unpacked, if start and end do not count bytes."""
+    unreadable: str | None = None
+    """Why nothing of the file is read: the file is one dead letter."""
 
     @property
     def size(self) -> int:
-        """About how many bytes there are to read."""
         if self.unpacked is not None:
             return self.unpacked
         return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.start

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
-from latecomer.config.registered import Avro, Protobuf, Registered
-from latecomer.source.decode.avro import AvroRecords
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson
+from latecomer.schemas.packages import protobuf_model
 from latecomer.source.decode.avro_containers import AvroContainers
-from latecomer.source.decode.base import FileDecoder, RecordDecoder
-from latecomer.source.decode.checked_json import CheckedJson
+from latecomer.source.decode.avro_messages import AvroMessages
+from latecomer.source.decode.base import FileDecoder, RecordDecoder, SourceFile
+from latecomer.source.decode.checked_messages import CheckedMessages
 from latecomer.source.decode.csv import CsvFiles
-from latecomer.source.decode.framing import FramedRecords
-from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.framing import FramedDecoder, FramedRecords
+from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.own import OwnLines, OwnRecords
 from latecomer.source.decode.parquet_reading import ParquetReading
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.store.schemas import reader_of
+from latecomer.source.decode.text import JsonFiles
+from latecomer.store.schemas import reader_of, reading_of
 
 
 def file_decoder(
@@ -53,11 +55,22 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
 
 def framed_decoder(pipeline: Pipeline) -> FramedRecords:
     """The decoder for records that name their schema."""
+    return FramedRecords(
+        pipeline, partial(_in_tasks(pipeline), unknown_fields=pipeline.source.unknown_fields)
+    )
+
+
+def _in_tasks(pipeline: Pipeline) -> Callable[..., FramedDecoder]:
+    """Makes the decoder in tasks, but for what they have in common."""
     match pipeline.format:
         case Avro():
-            return AvroRecords(pipeline)
+            return partial(AvroMessages, reader=reader_of(pipeline))
         case Protobuf():
-            from latecomer.source.decode.protobuf import ProtobufRecords  # with a package that is optional
+            protobuf_model()
+            from latecomer.source.decode.protobuf_messages import ProtobufMessages  # its package is optional
 
-            return ProtobufRecords(pipeline)
-    return CheckedJson(pipeline)
+            reading = reading_of(pipeline)
+            return partial(ProtobufMessages, reader=reading.schema, message=reading.message)
+        case RegisteredJson(validates=validates, id_header=id_header):
+            return partial(CheckedMessages, validates=validates, id_header=id_header)
+    raise TypeError(pipeline.format)

@@ -11,10 +11,9 @@ import pyarrow as pa
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, is_text, open_text, other_encoding
-from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.retrying import reading
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text import TextFiles
 from latecomer.source.decode.text_lines import Lines
 

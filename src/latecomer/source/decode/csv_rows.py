@@ -1,4 +1,4 @@
-"""Lines of CSV as typed columns: Arrow reads plain lines, and `csv_row.py` all others, one by one.
+"""Lines of CSV as typed columns: Arrow reads plain lines; all others are read here, one by one.
 
 A line is not plain if it has quotes that are not around whole fields, too many or too few fields, or a value that its
 column does not take. In the text that Arrow reads, such a line is replaced by one of empty fields.
@@ -15,17 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
+from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
-from latecomer.source.decode.csv_row import CsvRow
 from latecomer.source.decode.json_text import kept_text
-from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.private_columns import EXTRA
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines
-from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
+from latecomer.source.decode.typed_columns import marked, null_columns, of_texts, with_rows
+from latecomer.source.decode.written import Misfit, value_of
 
+MOST_FIELDS = 20_480
+"""Fields of a line, at most: a file with more is no CSV, or has another delimiter."""
 _QUOTE = 0x22
 _BLOCK = 1 << 20
 
@@ -54,7 +56,7 @@ class CsvLines:
         corrupt: dict[int, bytes] = {}
         for nth in np.flatnonzero(odd).tolist():
             text, whole = lines.text_of(nth)
-            rows[nth], fits = self._row.read(text)
+            rows[nth], fits = self._row(text)
             if not (whole and fits):
                 corrupt[nth] = lines.bytes_of(nth)
         columns = with_rows(columns, self.columns, odd, list(rows.values()))
@@ -71,10 +73,6 @@ class CsvLines:
             (name, self.columns[name]) if name in self.columns else (f"{EXTRA}{nth}", "string")
             for nth, name in enumerate(self.header)
         ]
-
-    @cached_property
-    def _row(self) -> CsvRow:
-        return CsvRow(self._layout, self.delimiter, self.numbers)
 
     @cached_property
     def _extra(self) -> dict[str, str]:
@@ -129,6 +127,22 @@ class CsvLines:
         within = np.searchsorted(places, end) - np.searchsorted(places, begin)
         return fields - np.bincount(line, within, len(lines)).astype(np.int64)
 
+    def _row(self, line: str) -> tuple[dict[str, Any], bool]:
+        """The values of a line, and whether all of it could be read. An empty field is null."""
+        fields = csv_fields(line, self.delimiter)
+        if len(fields) > MOST_FIELDS:
+            raise DamagedFile(f"a line has more than {MOST_FIELDS} fields")
+        values: dict[str, Any] = {}
+        whole = len(fields) == len(self._layout)
+        for text, (name, kind) in zip(fields, self._layout, strict=False):
+            if not text:
+                continue
+            try:
+                values[name] = text if kind == "string" else value_of(text, kind, self.numbers.of(name))
+            except Misfit:
+                whole = False
+        return values, whole
+
     # Plain lines
 
     def _texts(self, lines: Lines, odd: Flags) -> dict[str, pa.Array]:
@@ -177,3 +191,48 @@ class CsvLines:
             fields[nth] = {name: column[nth] for name, column in columns.items()}
         written = kept_text(dict.fromkeys(self._extra, "string"), fields.values())
         return {nth: text for nth, text in zip(fields, written, strict=True) if text is not None}
+
+
+def csv_fields(line: str, delimiter: str) -> list[str]:
+    """The fields of a line. A quote within quotes is doubled; a quote that is not closed ends with the line. If more
+    than blanks follow a closing quote, the quotes are part of the field.
+
+    >>> csv_fields('a,"b,c",', ","), csv_fields('"a"b,"c" ,d"e', ",")
+    (['a', 'b,c', ''], ['"a"b', 'c', 'd"e'])
+    """
+    if '"' not in line:
+        return line.split(delimiter)
+    fields, at = [], 0
+    while True:
+        if line[at : at + 1] == '"':
+            value, at = _quoted(line, at + 1, delimiter)
+        else:
+            end = line.find(delimiter, at)
+            value, at = (line[at:], len(line)) if end < 0 else (line[at:end], end)
+        fields.append(value)
+        if at >= len(line):
+            return fields
+        at += len(delimiter)
+
+
+def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:
+    """The field after an opening quote, and where it ends."""
+    if at == len(line):
+        return '"', at
+    content, begin = "", at
+    while (end := line.find('"', begin)) >= 0 and line[end + 1 : end + 2] == '"':
+        content += line[begin : end + 1]
+        begin = end + 2
+    if end < 0:
+        return content + line[begin:], len(line)
+    content, after = content + line[begin:end], end + 1
+    if after == len(line) or line.startswith(delimiter, after):
+        return content, after
+    blank = after
+    while blank < len(line) and line[blank] <= " " and not line.startswith(delimiter, blank):
+        blank += 1
+    if blank > after and (blank == len(line) or line.startswith(delimiter, blank)):
+        return content, blank
+    stop = line.find(delimiter, blank + 1)
+    rest = line[after:] if stop < 0 else line[after:stop]
+    return f'"{content}"{rest}', len(line) if stop < 0 else stop

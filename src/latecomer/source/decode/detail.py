@@ -29,11 +29,9 @@ from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
-from latecomer.source.decode.csv_row import csv_fields
-from latecomer.source.decode.frames import HEAD_SIZE, number_of
-from latecomer.source.decode.framing import FramedRecords
-from latecomer.source.decode.json_values import NUMERIC, TEXT, WORD, value_for
-from latecomer.source.decode.written import Misfit, value_of
+from latecomer.source.decode.csv_rows import csv_fields
+from latecomer.source.decode.framing import HEAD_SIZE, FramedDecoder, number_of
+from latecomer.source.decode.written import NUMERIC, TEXT, WORD, Misfit, value_for, value_of
 
 Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
@@ -53,10 +51,10 @@ class Explainer:
     """Whether records are JSON, whatever the format of the pipeline."""
 
     @cached_property
-    def _framed(self) -> FramedRecords | None:
+    def _framed(self) -> FramedDecoder | None:
         """The decoder with the schemas of records, if records name schemas."""
         has_schemas = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
-        return framed_decoder(self.pipeline) if has_schemas and not self.as_json else None
+        return framed_decoder(self.pipeline).in_tasks() if has_schemas and not self.as_json else None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text shows it; `header` is that of its CSV file."""

@@ -15,18 +15,18 @@ from typing import Any
 
 from latecomer.model.paths import as_objects, paths_of, value_at
 from latecomer.model.written_numbers import AS_USUAL, Numbers
-from latecomer.source.decode.json_values import (
+from latecomer.source.decode.written import (
     NUMERIC,
     TEXT,
     WORD,
     ListOf,
     MapOf,
+    Misfit,
     Struct,
     Value,
     struct_of,
     value_for,
 )
-from latecomer.source.decode.written import Misfit
 
 DEEPEST, LONGEST_NUMBER, LONGEST_NAME = 1000, 1000, 50_000
 """Levels of objects and lists, digits of a number, characters of a name, at most."""

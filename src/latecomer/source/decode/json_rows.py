@@ -24,11 +24,10 @@ from latecomer.model.arrays import flat
 from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
-from latecomer.source.decode.arrow_text import NotPlain
+from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.json_row import JsonRow, Row
-from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.text_lines import Lines
-from latecomer.source.decode.typed_columns import marked, of_texts, with_rows
+from latecomer.source.decode.typed_columns import NotPlain, marked, null_columns, of_texts, with_rows
 from latecomer.store.layout import source_type
 
 _OPENS, _CLOSES = b"{}"
@@ -308,6 +307,20 @@ class JsonLines:
     def _names(self) -> frozenset[str]:
         fields = known_fields({**self.columns, **self.known})
         return frozenset(fields.values) - frozenset(fields.objects)
+
+
+@dataclass(frozen=True)
+class JsonRecords(RecordDecoder):
+    """A JSON object a record, in UTF-8."""
+
+    unknown_fields: UnknownFields = "ignore"
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Fields that count as known, besides the columns."""
+    numbers: Numbers = AS_USUAL
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        reader = JsonLines(columns, self.unknown_fields, self.known, blank_rows=True, numbers=self.numbers)
+        return reader.read(Lines.of_records(records))
 
 
 class _Refused(Exception):

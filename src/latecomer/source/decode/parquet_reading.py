@@ -24,7 +24,7 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.paths import paths_of
 from latecomer.model.types import INTEGER_BITS, is_nested, nested_type, with_fields_of
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
 from latecomer.source.decode.json_text import (
     JsonText,
     Shape,
@@ -32,6 +32,9 @@ from latecomer.source.decode.json_text import (
     misread_text,
     raw_text,
     shape_of,
+    shape_of_type,
+    stored_rows,
+    stored_values,
 )
 from latecomer.source.decode.parquet_values import (
     changed_as_doubles,
@@ -42,8 +45,6 @@ from latecomer.source.decode.parquet_values import (
 )
 from latecomer.source.decode.private_columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.retrying import cached_by_file, reading
-from latecomer.source.decode.source_file import SourceFile
-from latecomer.source.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.store.layout import source_type
 
 _WIDENINGS = {

@@ -15,8 +15,15 @@ import pyarrow as pa
 from latecomer.config.damage import DamagedFile
 from latecomer.model.array_types import Flags
 from latecomer.model.types import INTEGERS, is_nested
-from latecomer.source.decode.json_text import JsonText, Shape, has_valid_texts, raw_text, shape_of
-from latecomer.source.decode.stored_values import shape_of_type, stored_values
+from latecomer.source.decode.json_text import (
+    JsonText,
+    Shape,
+    has_valid_texts,
+    raw_text,
+    shape_of,
+    shape_of_type,
+    stored_values,
+)
 from latecomer.store.layout import source_type
 
 
@@ -134,8 +141,7 @@ def valid_rows(column: pa.Array) -> Flags:
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
-        shape = shape_of_type(column.type)
-        return np.array([has_valid_texts(shape, each) for each in stored_values(column)], np.bool_)
+        return np.array([has_valid_texts(each) for each in stored_values(column)], np.bool_)
     return np.ones(len(column), np.bool_)
 
 
@@ -143,11 +149,10 @@ def without_bad_texts(column: pa.Array, odd: Flags) -> pa.Array:
     """A column whose texts are all UTF-8: wrong bytes are replaced, and a list with such a text is null."""
     if not odd.any() or valid_rows(column).all():
         return column
-    shape, values = shape_of_type(column.type), stored_values(column)
 
     def in_utf8(value: Any) -> Any:
-        if has_valid_texts(shape, value):
+        if has_valid_texts(value):
             return value
         return raw_text(value).decode("utf-8", "replace") if isinstance(value, str) else None
 
-    return pa.array(map(in_utf8, values), column.type)
+    return pa.array(map(in_utf8, stored_values(column)), column.type)

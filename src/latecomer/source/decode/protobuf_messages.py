@@ -11,12 +11,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 
 from latecomer.model.array_types import Integers
+from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.reading import reading
 from latecomer.schemas.protobuf.schema import Schema
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
+from latecomer.source.decode.framing import (
+    HEAD_SIZE,
+    End,
+    FramedDecoder,
+    Frames,
+    in_order,
+    number_of,
+    unreadable,
+)
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, places_of
 
@@ -47,9 +57,9 @@ class ProtobufMessages(FramedDecoder):
     def ends(self, number: int) -> End:
         return lambda *_: None  # no payload says where it ends
 
-    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> Decoded:
+    def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> pa.Table:
         order: list[Sequence[int]] = []
-        parts: list[Decoded] = []
+        parts: list[pa.Table] = []
         with paused_collection():
             for (places, start), some in _by_head(frames, rows).items():
                 records = [frames.records[row] for row in rows[some]]
@@ -59,11 +69,35 @@ class ProtobufMessages(FramedDecoder):
                 try:
                     plan = self.plan(number, places, columns)
                 except Unusable:
-                    parts.append(Decoded.unreadable(columns, len(records)))
+                    parts.append(unreadable(columns, len(records)))
                     continue
                 for first in range(0, len(records), BLOCK):
                     parts.append(plan.decoded(records[first : first + BLOCK]))
-        return Decoded.joined(parts, order if len(order) > 1 else None)
+        return in_order(parts, order)
+
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
+        plan = self._plan_of(raw)
+        return [] if isinstance(plan, str) else plan.unknown_names(plan.payload(raw))
+
+    def mistake(self, raw: bytes) -> str:
+        if (wrong := self.head_mistake(raw)) is not None:
+            return wrong
+        plan = self._plan_of(raw)
+        if isinstance(plan, str):
+            return f"schema {number_of(raw)} {plan}"
+        return f"{plan.mistake(plan.payload(raw))} (schema {number_of(raw)})"
+
+    def _plan_of(self, raw: bytes) -> Plan | str:
+        """How a message is read, or why it cannot be."""
+        places = places_of(raw)
+        if isinstance(self.writers.get(number_of(raw), ""), str):
+            return "cannot be used"
+        if places is None:
+            return f"has no message where byte {HEAD_SIZE} and those behind it lead"
+        try:
+            return self.plan(number_of(raw), places[0], reading(self.reader, self.message).columns)
+        except Unusable as error:
+            return str(error)
 
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
         """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""

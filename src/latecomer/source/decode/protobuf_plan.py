@@ -24,8 +24,9 @@ from latecomer.schemas.protobuf.reading import (
     message_of,
 )
 from latecomer.schemas.protobuf.schema import Schema
-from latecomer.source.decode.frames import HEAD_SIZE, Decoded
+from latecomer.source.decode.framing import HEAD_SIZE, WRONG
 from latecomer.source.decode.json_text import JsonText, Shape, shape_of, struct_of
+from latecomer.source.decode.private_columns import KEPT
 from latecomer.source.decode.protobuf_values import (
     Convert,
     converter,
@@ -193,7 +194,7 @@ class Plan:
             unnamed = ()
         return [*self.unknown, *dict.fromkeys(str(each.field_number) for each in unnamed)]
 
-    def decoded(self, records: Sequence[bytes]) -> Decoded:
+    def decoded(self, records: Sequence[bytes]) -> pa.Table:
         """Decodes records with HEAD bytes before their payloads."""
         messages, corrupt, strange = self._parsed(records)
         holders: dict[tuple[str, ...], Sequence[Any]] = {(): messages}
@@ -204,7 +205,8 @@ class Plan:
                 table[name] = _column(self._values(leaf, path, holders, corrupt), kind)
             else:
                 table[name] = pa.nulls(len(messages), source_type(kind))
-        return Decoded(pa.table(table), corrupt, self._kept(messages, holders, corrupt, strange))
+        kept = self._kept(messages, holders, corrupt, strange)
+        return pa.table({**table, WRONG: corrupt, **({} if kept is None else {KEPT: kept})})
 
     def _parsed(self, records: Sequence[bytes]) -> tuple[list[Any], Flags, bool]:
         """The messages, which of them are corrupt, and whether some may have fields that no schema names."""

@@ -17,7 +17,7 @@ from typing import TypeVar
 from latecomer.errors import SourceError, SourceOutage, StoreError
 from latecomer.objects.open_files import Replaced
 from latecomer.objects.readable import Readable
-from latecomer.source.decode.source_file import SourceFile
+from latecomer.source.decode.base import SourceFile
 
 LOG = logging.getLogger(__name__)
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)

@@ -12,13 +12,13 @@ from latecomer.config.damage import DamagedFile
 from latecomer.config.encodings import file_encoding
 from latecomer.config.sources import Files, UnknownFields
 from latecomer.model.written_numbers import AS_USUAL, Numbers
-from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
+from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.limits import MOST_LONG, UNBOUNDED, LongLine, too_many_long
-from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.private_columns import POSITION
 from latecomer.source.decode.retrying import reading
-from latecomer.source.decode.source_file import SourceFile
 from latecomer.source.decode.text_lines import Lines, TextPart, cut
+from latecomer.source.decode.typed_columns import broken_row
 
 
 @dataclass(frozen=True)
@@ -65,3 +65,10 @@ class TextFiles(FileDecoder):
     def encoding_of(self, file: SourceFile) -> str:
         with reading(file):
             return file_encoding(file, self.settings.encoding)
+
+
+class JsonFiles(TextFiles):
+    """Files with a JSON object on each line."""
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        return self.numbered(split, JsonLines(self.columns, self.unknown_fields, numbers=self.numbers).read)

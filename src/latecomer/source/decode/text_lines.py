@@ -20,6 +20,7 @@ from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.config.sizes import format_size
 from latecomer.model.array_types import Flags, Integers
+from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.limits import (
     KEPT,
     LONGEST_PASSED_OVER,
@@ -28,7 +29,6 @@ from latecomer.source.decode.limits import (
     line_ends,
     unpacked,
 )
-from latecomer.source.decode.source_file import SourceFile
 
 PACKED = (".gz", ".bz2")
 BLOCK = 4 << 20
