@@ -16,7 +16,6 @@ from latecomer.cli.options import (
     Formatted,
     Limit,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     open_reader,
@@ -73,8 +72,7 @@ def show_letters(
     `dead-letters FILE` does the same."""
     from latecomer.cli.render import show
 
-    choose_zone(zone, file)
-    reader = open_reader(file)
+    reader = open_reader(file, zone)
     if by is not None:
         show(reader.dead_letters_by(by.value), form, _NONE, limit)
     else:
@@ -121,18 +119,18 @@ def replay(
     """
     from latecomer.after.letters.fixing import asked_for
     from latecomer.after.letters.replaying import replay_letters
+    from latecomer.after.reading.reader import Reader
 
-    choose_zone(zone, file)
+    pipeline = load(file, zone)
     place = "dead-letters replay"
     given = pairs_of("--fix", "KEY=VALUE", "'format=dd/MM/yyyy HH:mm'", fixes or ())
     choice, fix = asked_for(where, given, place, source)
-    pipeline = load(file)
     hush_spark()
     replayed = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
     if form is Format.TABLE and replayed.completed is not None:
         print(f"a replay that was interrupted is complete: batch {replayed.completed}")
     if form is Format.TABLE and not replayed.picked:
-        _print_nothing_picked(open_reader(file), where, file)
+        _print_nothing_picked(Reader(pipeline), where, file)
     elif form is Format.TABLE:
         _print_report(replayed, dry_run, limit)
     elif form is Format.JSON:

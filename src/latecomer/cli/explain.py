@@ -17,7 +17,6 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     Zoned,
-    choose_zone,
     key_of,
     limit_of,
     moment_of,
@@ -70,10 +69,10 @@ def explain(
     from latecomer.after.explain.explain import explain as explained
     from latecomer.api import by_spark
 
-    choose_zone(zone, file, output)
+    reader = open_reader(file, zone, output)
     most = limit_of(events, "--events", "events")
     moment, values = moment_of("--window", window), key_of(key)
-    explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
+    explanation = explained(reader, output, moment, values, clock, by_spark)
     if svg is not None:
         from latecomer.after.explain.picture import picture
 

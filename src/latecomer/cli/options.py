@@ -125,23 +125,6 @@ def refusal(given: Mapping[str, str | None]) -> Callable[[str, str, str], WrongU
     return refused
 
 
-def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None:
-    """Read and print times in this zone, else in that of the output's windows, else in UTC."""
-    from latecomer.model.zoned import use_zone
-    from latecomer.model.zones import is_zone, zone_fix
-
-    if zone is None:
-        from latecomer.config.load import load_pipeline
-        from latecomer.model.windows import zone_of
-
-        outputs = {} if output is None else load_pipeline(file).outputs
-        use_zone(zone_of(outputs[output].window) if output in outputs else "UTC")
-    elif not is_zone(zone):
-        raise WrongUsage("--zone", zone, "is not a time zone", zone_fix(zone))
-    else:
-        use_zone(zone)
-
-
 def pairs_of(option: str, form: str, example: str, written: Sequence[str]) -> dict[str, str]:
     """The values of an option that is given several times, each time in a form such as KEY=VALUE."""
     pairs: dict[str, str] = {}
@@ -206,14 +189,23 @@ def hush_spark() -> None:
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
 
 
-def load(file: Path) -> Pipeline:
-    """The pipeline in the file. If it is private, so is every file that the verb writes from here on."""
+def load(file: Path, zone: str | None = None, output: str | None = None) -> Pipeline:
+    """The pipeline in the file. If it is private, so is every file that the verb writes from here on.
+
+    Times are read and printed in this zone, else in that of the output's windows, else in UTC.
+    """
     from latecomer.config.load import load_pipeline
+    from latecomer.model.windows import zone_of
+    from latecomer.model.zoned import use_zone
+    from latecomer.model.zones import is_zone, zone_fix
     from latecomer.store.private import write_privately
 
+    if zone is not None and not is_zone(zone):
+        raise WrongUsage("--zone", zone, "is not a time zone", zone_fix(zone))
     LOG.info("reading %s", file)
     pipeline = load_pipeline(file)
     write_privately(pipeline)
+    use_zone(zone or (zone_of(pipeline.outputs[output].window) if output in pipeline.outputs else "UTC"))
     return pipeline
 
 
@@ -232,10 +224,10 @@ def print_warnings(pipeline: Pipeline, file: Path) -> None:
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def open_reader(file: Path) -> Reader:
-    """A reader of the pipeline's store."""
+def open_reader(file: Path, zone: str | None = None, output: str | None = None) -> Reader:
+    """A reader of the pipeline's store; times as `load` says."""
     from latecomer.after.reading.reader import Reader
 
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     LOG.info("reading the store")
     return Reader(pipeline)

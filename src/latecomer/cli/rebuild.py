@@ -18,7 +18,6 @@ from latecomer.cli.options import (
     OutputName,
     WrongUsage,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     note,
@@ -67,8 +66,7 @@ def plan(
     """Print what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
     from latecomer.after.rebuild import rebuilding
 
-    choose_zone(zone, file, output)
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     hush_spark()
     first, end = _range(pipeline, output, since, until, last)
     plan = rebuilding.plan(pipeline, output, first, end, watch=_watch)
@@ -101,10 +99,9 @@ def apply(
     """
     from latecomer.after.rebuild import rebuilding
 
-    choose_zone(zone, file, output)
+    pipeline = load(file, zone, output)
     if planned is not None and (since, until, last) != (None, None, None):
         raise WrongUsage("--plan", planned, "has its own range", "leave --from, --to and --last out")
-    pipeline = load(file)
     hush_spark()
     first, end = (None, None) if planned is not None else _range(pipeline, output, since, until, last)
     done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=_watch)
@@ -124,8 +121,7 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: 
     from latecomer.store.rebuilds import Rebuilds
     from latecomer.store.store import open_store
 
-    choose_zone(zone, file, output)
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     require_output(pipeline, output)
     store = open_store(pipeline)
     rows = [

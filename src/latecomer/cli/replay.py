@@ -15,7 +15,6 @@ from latecomer.cli.options import (
     Limit,
     WrongUsage,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     note,
@@ -60,9 +59,8 @@ def replay(
     from latecomer.after.replay.replaying import replay as replay_pipeline
     from latecomer.model.windows import zone_of
 
-    choose_zone(zone, file, output[0] if output and len(output) == 1 else None)
+    pipeline = load(file, zone, output[0] if output and len(output) == 1 else None)
     supposed = _changes(changes or [])
-    pipeline = load(file)
     zones = {name: zone or zone_of(each.window) for name, each in pipeline.outputs.items()}
     hush_spark()
     replayed = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)

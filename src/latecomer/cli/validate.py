@@ -1,9 +1,11 @@
-"""`latecomer validate`: the pipeline checked, and shown in plain words."""
+"""`latecomer validate`, `latecomer schema`: the pipeline file checked, in words, and for editors."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -185,3 +187,28 @@ def _origin(view: Pipeline, files: int, pinned: bool) -> str:
     if isinstance(view.format, RegisteredJson) and view.format.subject is not None:
         return f"of the JSON Schema of {view.format.subject}"
     return "inferred from the files" if files else "as the source says"
+
+
+def schema(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A pipeline file, for the columns of its source.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of the pipeline file, for editors that complete and check YAML.
+
+    With FILE, print the columns of its source as YAML, to be declared there.
+    """
+    from latecomer.config.jsonschema import pipeline_schema
+
+    if file is None:
+        typer.echo(json.dumps(pipeline_schema(), indent=2))
+        return
+    import yaml
+
+    from latecomer.store.source_columns import source_columns
+
+    pipeline = load(file)
+    columns = source_columns(pipeline, file)
+    found = {name: {"schema": dict(columns.read_from(name))} for name in pipeline.views}
+    shown = {"sources": found} if pipeline.sources else {"source": found[""]}
+    typer.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=1000), nl=False)

@@ -7,7 +7,6 @@ from functools import partial
 
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.config.sink_checks import plain_passwords
 from latecomer.config.views import in_each_source
 from latecomer.errors import Problem
 from latecomer.model.durations import format_duration
@@ -41,8 +40,8 @@ def unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[P
 
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
-    """Settings that are allowed, and in some situations lose events or show a secret; each with the field to change."""
-    idle_after, problems = _longest_silence(pipeline), [*plain_passwords(pipeline), *_never_late(pipeline)]
+    """Settings that are allowed, and in some situations lose events; each with the field to change."""
+    idle_after, problems = _longest_silence(pipeline), [*_never_late(pipeline)]
     if idle_after is None:
         return problems
     what = "partition" if any(view.partition_column for view in pipeline.views.values()) else "source"

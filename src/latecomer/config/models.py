@@ -26,12 +26,11 @@ from pydantic import (
 from latecomer.config import profiles
 from latecomer.config.answering import Answering
 from latecomer.config.custom import load_own, load_strategy
-from latecomer.config.operation import Alerts, Lease, Retention, Upkeep, written_upkeep
+from latecomer.config.operation import Alerts, Lease, Retention, Schedule, Upkeep, written_upkeep
 from latecomer.config.outputs import Output
 from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import DerivedColumn, SourceColumn, WrittenEither, seen_columns, source_name
-from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
 from latecomer.model.base import Model

@@ -18,12 +18,11 @@ from pydantic import (
     model_validator,
 )
 
-from latecomer.config.custom import load_own, load_strategy, mistake
+from latecomer.config.custom import load_own, load_strategy, made_with, mistake
 from latecomer.config.encodings import UTF8, known_encoding
-from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
-from latecomer.config.registered import Protobuf, Registered, RegisteredJson, SchemaFormat
+from latecomer.config.own import OWN, Decoder, PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
@@ -34,6 +33,78 @@ from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
 UnknownFields = Literal["keep", "ignore", "dead_letter"]
+
+# Formats
+
+BuiltIn = Literal["json", "csv", "parquet"]
+FORMATS: tuple[str, ...] = get_args(BuiltIn)
+_REGISTERED: dict[str, type[Registered]] = {each.kind: each for each in (Avro, RegisteredJson, Protobuf)}
+_WORDS = tuple(dict.fromkeys((*FORMATS, *_REGISTERED)))
+
+
+def _read_format(written: object) -> object:
+    if isinstance(written, Decoder):
+        return written
+    name: object = written
+    options: Any = {}
+    if isinstance(written, dict) and len(written) == 1:
+        ((name, options),) = written.items()
+    if name in FORMATS and not options:
+        return name
+    if isinstance(name, str) and isinstance(options or {}, dict):
+        if name in _REGISTERED:
+            return made_with(_REGISTERED[name], options or {}, name)
+        if OWN.fullmatch(name):
+            return WrittenDecoder(name=name, options=options or {})
+    raise ValueError(
+        f"is not a format; write one of {', '.join(_WORDS)}, or a decoder of your own as module:Class"
+    )
+
+
+def _options(model: type[Registered]) -> dict[str, Any]:
+    made = model.model_json_schema()
+    properties = {
+        name: {key: value for key, value in each.items() if key not in ("default", "title")}
+        for name, each in made["properties"].items()
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+_FORMAT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": [*_WORDS]},
+        {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
+        *(
+            {
+                "type": "object",
+                "description": f"{name}, with {what}",
+                "properties": {name: _options(_REGISTERED[name])},
+                "required": [name],
+                "additionalProperties": False,
+            }
+            for name, what in {
+                "avro": "the registry and the schema that the columns follow from",
+                "json": "the registry that knows the schemas of the writers",
+                "protobuf": "the registry, and the schema and the message that the columns follow from",
+            }.items()
+        ),
+        {
+            "type": "object",
+            "description": "a decoder of your own, module:Class, with its options",
+            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+    ]
+}
+Format = Annotated[
+    BuiltIn | SerializeAsAny[Decoder],
+    BeforeValidator(_read_format),
+    WithJsonSchema(_FORMAT_SCHEMA),
+]
+
+
+# Sources
 
 
 class Frames(Model):
@@ -252,8 +323,7 @@ def _with_known_fields(source: _AnySource) -> _AnySource:
 
 
 def _require_registered(source: Source) -> None:
-    """Refuse avro and protobuf with incomplete options, and json with a registry where no record can have an id. It is
-    called once the options are known."""
+    """Refuse avro and protobuf with incomplete options, and json with a registry where no record can have an id."""
     written = source.written
     if isinstance(written, Registered) and written.messages is not None and source.files is None:
         raise ValueError("has messages, and that is how files hold them; leave it out")
@@ -321,10 +391,8 @@ def loaded_source(source: _AnySource, base: Path) -> _AnySource:
     if isinstance(source.own, WrittenSource):
         loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
     if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_format(source.format, base, "format")
+        loaded["format"] = load_own(source.format, Decoder, base, "format")
     if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_format(source.files.format, base, "files.format")
+        decoder = load_own(source.files.format, Decoder, base, "files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
-    made = source.model_copy(update=loaded) if loaded else source
-    _require_registered(made)
-    return _with_known_fields(made)
+    return _with_known_fields(source.model_copy(update=loaded) if loaded else source)

@@ -111,16 +111,27 @@ def _positive(value: object) -> int:
     return micros
 
 
-WRITTEN_DURATION: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^-?([0-9]+(us|ms|s|m|h|d))+$",
-    "examples": ["500ms", "30s", "5m", "1h", "1d"],
-}
+_PARTS = "([0-9]+(us|ms|s|m|h|d))+"
+EXAMPLES = ["500ms", "30s", "5m", "1h", "1d"]
 _written = PlainSerializer(format_duration, return_type=str)
 
-Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(WRITTEN_DURATION)]
-PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(WRITTEN_DURATION)]
-SignedDuration = Annotated[int, BeforeValidator(parse_duration), _written, WithJsonSchema(WRITTEN_DURATION)]
+
+def schema_of(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a written duration, or of another value that may stand in its place."""
+    written = {"type": "string", "pattern": f"^{pattern}$", "examples": EXAMPLES}
+    return {"anyOf": [written, *others]} if others else written
+
+
+POSITIVE = f"(?=.*[1-9]){_PARTS}"
+_ZERO = {"const": 0}
+
+Duration = Annotated[
+    int, BeforeValidator(_non_negative), _written, WithJsonSchema(schema_of(f"({_PARTS}|0)", _ZERO))
+]
+PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(schema_of(POSITIVE))]
+SignedDuration = Annotated[
+    int, BeforeValidator(parse_duration), _written, WithJsonSchema(schema_of(f"(-?{_PARTS}|-?0)", _ZERO))
+]
 
 
 def to_micros(moment: datetime) -> int:

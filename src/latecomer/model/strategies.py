@@ -27,7 +27,7 @@ from pydantic import (
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import recent
 from latecomer.model.base import Model
-from latecomer.model.durations import Duration, PositiveDuration, format_duration
+from latecomer.model.durations import POSITIVE, Duration, PositiveDuration, format_duration, schema_of
 from latecomer.model.predicates import check_where, with_paths_quoted
 
 State = Any
@@ -123,12 +123,12 @@ def _share(value: object) -> float:
 OptionalDuration = Annotated[
     PositiveDuration | None,
     BeforeValidator(_off),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}, {"const": False}]}),
+    WithJsonSchema(schema_of(POSITIVE, {"enum": ["off", False]}, {"type": "null"})),
 ]
 Every = Annotated[
     Annotated[Literal["event"], Tag("event")] | Annotated[PositiveDuration, Tag("tick-length")],
     Discriminator(lambda value: "event" if value == "event" else "tick-length"),
-    WithJsonSchema({"type": "string", "examples": ["1s", "event"]}),
+    WithJsonSchema(schema_of(POSITIVE, {"const": "event"})),
 ]
 Share = Annotated[
     float,
