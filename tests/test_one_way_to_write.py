@@ -127,7 +127,7 @@ def test_no_option_for_people_shortens_what_programs_read() -> None:
     rows = pa.table({"x": pa.array([Decimal("600.00"), Decimal("600.25")], pa.decimal128(18, 2))})
     for form in (Format.JSON, Format.CSV):
         out = io.StringIO()
-        show(rows, form, "", short_decimals=True, out=out)
+        show(rows, form, "", out=out, scales={})
         assert "600.00" in out.getvalue()
 
 

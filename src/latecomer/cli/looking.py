@@ -25,7 +25,7 @@ from latecomer.cli.options import (
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import holding_in_words
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.ledger import EVENTS
 from latecomer.model.sources import partition_of
 from latecomer.model.zoned import written
 
@@ -148,8 +148,7 @@ def ledger(
     zone: Zoned = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
-    from latecomer.cli.render import show
-    from latecomer.model.types import scale_of
+    from latecomer.cli.render import scales_of, show
     from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import home_of, open_store
@@ -159,15 +158,14 @@ def ledger(
         _check(reader)
         return
     store = open_store(reader.pipeline)
-    # A sum has the digits of its column; what is counted is whole.
-    scales = {column: scale_of(kind) for column, kind in store.columns.items()} | {EVENTS: 0, ASSIGNMENTS: 0}
+    scales = scales_of(store)
     if removals:
         removed = removal_totals(store)
-        show(removed, form, "retention has removed nothing", limit, short_decimals=True, scales=scales)
+        show(removed, form, "retention has removed nothing", limit, scales=scales)
         return
     rows = reader.ledger() if by_batch else reader.ledger_totals()
     empty = "the ledger is empty: nothing has been received"
-    show(rows, form, empty, limit, short_decimals=True, scales=scales)
+    show(rows, form, empty, limit, scales=scales)
     for row in removal_totals(store).to_pylist():
         if row["unit"] == EVENTS:
             note(_removed(row))

@@ -129,13 +129,13 @@ def _print_text(comparison: Reconciliation, limit: int) -> None:
 
     typer.echo(f"{comparison.output} against {comparison.against}: {changes_in_words(comparison.counts)}")
     if any(gap.gap is not None for gap in comparison.gaps):
-        print_table(comparison.totals, short_decimals=True)
+        print_table(comparison.totals, scales={})
     if comparison.rows.num_rows:
         state = "explained" if comparison.explained else "not explained"
         if comparison.explained and comparison.rows[EXPLAINED].null_count:
             state = "explained in total (where explained is empty, by amounts whose windows are not known)"
         typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
-        show(comparison.rows, Format.TABLE, "", limit, short_decimals=True)
+        show(comparison.rows, Format.TABLE, "", limit, scales={})
 
 
 def _print_json(comparison: Reconciliation, limit: int | None) -> None:

@@ -25,6 +25,7 @@ from latecomer.model.zoned import in_zone
 
 if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay
+    from latecomer.config.models import Pipeline
 
 LARGEST = 10
 """How many differences of an output are shown by default."""
@@ -71,7 +72,7 @@ def replay(
         if replayed.repeated:
             note(_repeated_in_words(replayed.repeated))
     else:
-        _print_text(replayed, changes or [], zones, LARGEST if limit is None else limit)
+        _print_text(pipeline, replayed, changes or [], zones, LARGEST if limit is None else limit)
     if replayed.exact and not replayed.equal:
         raise typer.Exit(1)
 
@@ -89,11 +90,14 @@ def _changes(written: Sequence[str]) -> dict[str, object]:
     return supposed
 
 
-def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, str], limit: int) -> None:
+def _print_text(
+    pipeline: Pipeline, replayed: Replay, changes: Sequence[str], zones: Mapping[str, str], limit: int
+) -> None:
     """In words; the moments of each output in its own zone."""
     import pyarrow.compute as pc
 
-    from latecomer.cli.render import print_table, show
+    from latecomer.cli.render import print_table, scales_of, show
+    from latecomer.store.store import open_store
 
     typer.echo(
         f"replayed {counted(replayed.batches, 'batch')} {'with ' + ', '.join(changes) if changes else 'as they were'}"
@@ -105,14 +109,15 @@ def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, st
     changed = replayed.fates.filter(pc.not_equal(replayed.fates["difference"], 0))
     if changed.num_rows:
         typer.echo("\nwhat became of events")
-        print_table(changed, short_decimals=True)
+        print_table(changed, scales=scales_of(open_store(pipeline)))
     for name, output in replayed.outputs.items():
         for what in ("panes", "late rows", "ledger lines") if replayed.exact else ("panes",):
             rows = getattr(output, _PARTS[what]).rows
             if rows.num_rows:
                 typer.echo(f"\n{name}: {what}, the largest difference first")
+                scales = scales_of(open_store(pipeline)) if what == "ledger lines" else None
                 with in_zone(zones[name]):
-                    show(rows, Format.TABLE, "", limit, short_decimals=True)
+                    show(rows, Format.TABLE, "", limit, scales=scales)
 
 
 def _repeated_in_words(count: int) -> str:
