@@ -18,6 +18,7 @@ from latecomer.errors import LatecomerError
 if TYPE_CHECKING:
     from latecomer.after.reading.reader import Reader
     from latecomer.config.models import Pipeline
+    from latecomer.config.paths import SourcePath
 
 
 LOG = logging.getLogger(__name__)
@@ -209,16 +210,23 @@ def load(file: Path, zone: str | None = None, output: str | None = None) -> Pipe
     return pipeline
 
 
-def print_warnings(pipeline: Pipeline, file: Path) -> None:
+def source_paths(pipeline: Pipeline) -> dict[str, SourcePath]:
+    """The path of each source that reads files. Its files are listed once."""
+    from latecomer.config.paths import SourcePath
+
+    return {name: SourcePath(view.source_path) for name, view in pipeline.views.items() if view.source.files}
+
+
+def print_warnings(pipeline: Pipeline, file: Path, paths: Mapping[str, SourcePath]) -> None:
     """Warn of settings that may lose events and of files that are not read, before anything runs."""
     from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
+    views = pipeline.views
     left_out = [
         warning
-        for view in pipeline.views.values()
-        if view.source.files
-        for warning in source_warnings(view.source_path, view.format, view.source.files.encoding)
+        for name, path in paths.items()
+        for warning in source_warnings(path, views[name].format, views[name].files.encoding)
     ]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)

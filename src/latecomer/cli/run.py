@@ -20,6 +20,7 @@ from latecomer.cli.options import (
     load,
     print_warnings,
     share_of,
+    source_paths,
 )
 from latecomer.cli.reporting import LogFormat
 from latecomer.cli.steps import current
@@ -75,7 +76,7 @@ def run(
     try:
         pipeline = load(file, zone)
         most = None if max_dead is None else share_of("--max-dead", max_dead)
-        print_warnings(pipeline, file)
+        print_warnings(pipeline, file, source_paths(pipeline))
         serving = None
         if metrics is not None:  # an address that cannot be served is reported before Spark starts
             from latecomer.observe.metrics_server import ServedMetrics
