@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.after.explain.document import _plain_values
-from latecomer.cli.options import Format
-from latecomer.cli.render import show
+from latecomer.cli.options import Format, show
 from latecomer.sink.change_files import JsonlLogic
 from latecomer.testing.row_values import as_json, typed
 from latecomer.testing.times import Times

@@ -13,8 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from cli.cli_kit import NOON
-from latecomer.cli.options import ALL, Format
-from latecomer.cli.render import show
+from latecomer.cli.options import ALL, Format, show
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.zoned import moment_in_words
 

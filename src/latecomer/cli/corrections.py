@@ -18,6 +18,7 @@ from latecomer.cli.options import (
     note,
     open_reader,
     range_of,
+    show,
 )
 from latecomer.model.counting import counted
 
@@ -48,7 +49,6 @@ def correct(
     """
     from latecomer.after.serving import correcting, grains, served
     from latecomer.after.serving.postgres import keep_served
-    from latecomer.cli.render import show
 
     reader = open_reader(file, zone, output)
     first, end = range_of(("--since", since), ("--until", until))

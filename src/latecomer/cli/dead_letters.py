@@ -20,6 +20,8 @@ from latecomer.cli.options import (
     load,
     open_reader,
     pairs_of,
+    print_json,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
@@ -70,8 +72,6 @@ def show_letters(
 ) -> None:
     """Show the rows that could not be read as events, and why; and the events that an output cannot compute.
     `dead-letters FILE` does the same."""
-    from latecomer.cli.render import show
-
     reader = open_reader(file, zone)
     if by is not None:
         show(reader.dead_letters_by(by.value), form, _NONE, limit)
@@ -136,14 +136,10 @@ def replay(
     elif form is Format.JSON:
         _print_json(replayed, dry_run)
     else:
-        from latecomer.cli.render import show
-
         show(replayed.still_dead, form, "", limit)
 
 
 def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
-    from latecomer.cli.render import show
-
     dead = replayed.still_dead.num_rows
     would = f"{'would become' if dry_run else 'became'} {'an event' if replayed.events == 1 else 'events'}"
     stay = "would stay" if dry_run else "stays" if dead == 1 else "stay"
@@ -203,7 +199,7 @@ def _fates(replayed: ReplayedLetters) -> pa.Table:
 
 
 def _print_json(replayed: ReplayedLetters, dry_run: bool) -> None:
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     document = {
         "dry_run": dry_run,

@@ -22,6 +22,7 @@ from latecomer.cli.options import (
     moment_of,
     note,
     open_reader,
+    show,
     writing,
 )
 from latecomer.errors.harmless import harmless
@@ -92,7 +93,6 @@ def explain(
 
 def _print_events(explanation: Explanation, most: int) -> None:
     from latecomer.after.explain.document import event_rows
-    from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
     for published in explanation.panes:

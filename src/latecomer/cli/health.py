@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, address_of, load, note
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, address_of, load, note, show
 
 if TYPE_CHECKING:
     from latecomer.store.store import Store
@@ -22,7 +22,6 @@ EXIT_FIRING = 3
 def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
     """Show how far each sink is: its last batch, how many it lacks, since when and why."""
     from latecomer.after.reading.reader import Reader
-    from latecomer.cli.render import show
     from latecomer.cli.run_output import watermark_in_words
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
@@ -66,7 +65,6 @@ def holder_in_words(store: Store) -> str:
 
 def check(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> None:
     """Show whether an alert fires, from the store alone. Exit 0: none does; 3: one does; 1: the check failed."""
-    from latecomer.cli.render import show
     from latecomer.observe import check as checking
 
     verdicts = checking.check(load(file))

@@ -21,6 +21,7 @@ from latecomer.cli.options import (
     moment_of,
     note,
     open_reader,
+    show,
 )
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
@@ -50,8 +51,6 @@ def panes(
     zone: Zoned = None,
 ) -> None:
     """Show every number ever published and every one taken back, in order of publication."""
-    from latecomer.cli.render import show
-
     reader = open_reader(file, zone, output)
     moment = None if window is None else moment_of("--window", window)
     rows = reader.panes(output, moment, key_of(key))
@@ -65,8 +64,6 @@ def late(
     file: File, output: OutputName, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None
 ) -> None:
     """Show the side output: events that were fine, but came too late for their window."""
-    from latecomer.cli.render import show
-
     rows = open_reader(file, zone, output).late(output)
     # Most sources fill only some columns of the envelope; a table shows those.
     if form is Format.TABLE and rows.num_rows:
@@ -82,8 +79,6 @@ def gaps(
     zone: Zoned = None,
 ) -> None:
     """Show which numbers are missing in each producer's count of its events: those never arrived."""
-    from latecomer.cli.render import show
-
     rows = open_reader(file, zone).gaps(producer)
     whose = "any producer" if producer is None else producer
     show(rows, form, f"nothing is missing between the first and the last number of {whose}", limit)
@@ -109,8 +104,6 @@ def watermarks(
     `tick` counts the intervals of watermark.every since 1970; `at` is its moment. `settled` is empty except with
     `every: event`.
     """
-    from latecomer.cli.render import show
-
     reader = open_reader(file, zone)
     if holding := reader.holding():
         LOG.warning("%s", holding_in_words(holding))
@@ -148,7 +141,7 @@ def ledger(
     zone: Zoned = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
-    from latecomer.cli.render import scales_of, show
+    from latecomer.cli.render import scales_of
     from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import home_of, open_store

@@ -24,6 +24,7 @@ from latecomer.cli.options import (
     load,
     moment_of,
     note,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.model.durations import to_micros
@@ -66,7 +67,6 @@ def plan(file: File, form: Formatted = Format.TABLE) -> None:
     """Print the calendar of the phases: when each began, or can begin at the earliest."""
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.schemas.migrations import calendar
     from latecomer.store.layout import TIMESTAMP
 

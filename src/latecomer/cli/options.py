@@ -1,7 +1,8 @@
-"""The arguments that verbs share, and what every verb starts with."""
+"""The arguments that verbs share, what every verb starts with, and how it prints its answer."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,13 +10,15 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from latecomer.errors import LatecomerError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from latecomer.after.reading.reader import Reader
     from latecomer.config.models import Pipeline
     from latecomer.config.paths import SourcePath
@@ -39,6 +42,8 @@ OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's 
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
 """The limit that lets every row through."""
+MOST_ROWS = 100
+"""The rows of a table if no limit is given."""
 Keys = Annotated[
     list[str] | None,
     typer.Option("--key", help="Only this key, column by column. An empty value is null.", metavar="K=V"),
@@ -239,3 +244,46 @@ def open_reader(file: Path, zone: str | None = None, output: str | None = None) 
     pipeline = load(file, zone, output)
     LOG.info("reading the store")
     return Reader(pipeline)
+
+
+# The answer
+
+
+def show(
+    rows: pa.Table,
+    form: Format,
+    empty: str,
+    limit: int | None = ALL,
+    out: TextIO | None = None,
+    scales: Mapping[str, int] | None = None,
+    newest: bool = False,
+) -> None:
+    """Print the rows on standard output, or the sentence that says why there are none.
+
+    Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
+    all. A limit keeps the first rows, or with `newest` the last ones. `scales` are those of `print_table`.
+    """
+    from latecomer.cli.render import print_csv, print_json_rows, print_table
+
+    out = out or sys.stdout
+    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
+    shown = rows.slice(max(rows.num_rows - most, 0) if newest else 0, most)
+    if form is Format.JSON:
+        print_json_rows(shown, out)
+    elif form is Format.CSV:
+        print_csv(shown, out)
+    elif not rows.num_rows:
+        print(empty, file=out)
+    else:
+        print_table(shown, out, scales)
+    if shown.num_rows < rows.num_rows:
+        some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
+        if form is Format.TABLE:
+            print(f"{some}; --limit all shows every one", file=out)
+        else:
+            note(some)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print an answer that is more than rows as one document."""
+    print(json.dumps(document, ensure_ascii=False, indent=1, default=str))

@@ -21,8 +21,10 @@ from latecomer.cli.options import (
     hush_spark,
     load,
     note,
+    print_json,
     range_of,
     refusal,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
@@ -117,7 +119,6 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: 
     """The plans there are, and the rebuilds that were published: when, how long they took, and how much changed."""
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.store.rebuilds import Rebuilds
     from latecomer.store.store import open_store
 
@@ -199,7 +200,6 @@ def _print_plan(plan: Rebuild) -> None:
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
     import pyarrow as pa
 
-    from latecomer.cli.render import print_json, show
     from latecomer.store.rebuild_words import largest
 
     record = asdict(plan.record)

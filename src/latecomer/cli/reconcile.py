@@ -22,7 +22,9 @@ from latecomer.cli.options import (
     moment_of,
     note,
     pairs_of,
+    print_json,
     range_of,
+    show,
     writing,
 )
 from latecomer.model.zoned import read, written
@@ -113,8 +115,6 @@ def _names(written: Sequence[str]) -> dict[str, str]:
 
 
 def _print(comparison: Reconciliation, form: Format, limit: int | None) -> None:
-    from latecomer.cli.render import show
-
     if form is Format.JSON:
         _print_json(comparison, limit)
     elif form is Format.CSV:
@@ -125,7 +125,7 @@ def _print(comparison: Reconciliation, form: Format, limit: int | None) -> None:
 
 def _print_text(comparison: Reconciliation, limit: int) -> None:
     from latecomer.after.reconcile.reconcile import EXPLAINED
-    from latecomer.cli.render import changes_in_words, print_table, show
+    from latecomer.cli.render import changes_in_words, print_table
 
     typer.echo(f"{comparison.output} against {comparison.against}: {changes_in_words(comparison.counts)}")
     if any(gap.gap is not None for gap in comparison.gaps):
@@ -139,7 +139,7 @@ def _print_text(comparison: Reconciliation, limit: int) -> None:
 
 
 def _print_json(comparison: Reconciliation, limit: int | None) -> None:
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     whole = {
         "output": comparison.output,
@@ -232,7 +232,6 @@ def _write(certificate: Certificate, option: str, path: Path) -> None:
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
     from latecomer.after.certify.certificate import check, read_certificate
-    from latecomer.cli.render import print_json
 
     certificate = read_certificate(path)
     hush_spark()
@@ -264,7 +263,5 @@ def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
 
 def _show(fields: dict[str, str], form: Format) -> None:
     import pyarrow as pa
-
-    from latecomer.cli.render import show
 
     show(pa.table({"field": list(fields), "value": list(fields.values())}), form, "")

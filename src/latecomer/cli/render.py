@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from latecomer.cli.options import ALL, Format, note
 from latecomer.cli.terminal import csv_cell
 from latecomer.errors.harmless import harmless
 from latecomer.model.durations import shown_duration
@@ -27,52 +26,12 @@ if TYPE_CHECKING:
     from latecomer.store.store import Store
 
 MISSING = "-"
-MOST_ROWS = 100
-"""The rows of a table if no limit is given."""
-
-
-def show(
-    rows: pa.Table,
-    form: Format,
-    empty: str,
-    limit: int | None = ALL,
-    out: TextIO | None = None,
-    scales: Mapping[str, int] | None = None,
-    newest: bool = False,
-) -> None:
-    """Print the rows on standard output, or the sentence that says why there are none.
-
-    Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
-    all. A limit keeps the first rows, or with `newest` the last ones. `scales` are those of `print_table`.
-    """
-    out = out or sys.stdout
-    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
-    shown = rows.slice(max(rows.num_rows - most, 0) if newest else 0, most)
-    if form is Format.JSON:
-        _print_json(shown, out)
-    elif form is Format.CSV:
-        _print_csv(shown, out)
-    elif not rows.num_rows:
-        print(empty, file=out)
-    else:
-        print_table(shown, out, scales)
-    if shown.num_rows < rows.num_rows:
-        some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
-        if form is Format.TABLE:
-            print(f"{some}; --limit all shows every one", file=out)
-        else:
-            note(some)
 
 
 def scales_of(store: Store) -> dict[str, int]:
     """How many digits after the point each unit of the ledger has: a sum those of its column; what is counted is
     whole."""
     return {column: scale_of(kind) for column, kind in store.columns.items()} | {EVENTS: 0, ASSIGNMENTS: 0}
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print an answer that is more than rows as one document."""
-    print(json.dumps(document, ensure_ascii=False, indent=1, default=str))
 
 
 def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
@@ -85,7 +44,7 @@ def changes_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count or change == "equal")
 
 
-def _print_json(rows: pa.Table, out: TextIO) -> None:
+def print_json_rows(rows: pa.Table, out: TextIO) -> None:
     opened = "[\n"
     for row in json_rows(rows, current_zone()):
         out.write(opened + json.dumps(row, ensure_ascii=False, allow_nan=False))
@@ -93,7 +52,7 @@ def _print_json(rows: pa.Table, out: TextIO) -> None:
     out.write("[]\n" if opened == "[\n" else "\n]\n")
 
 
-def _print_csv(rows: pa.Table, out: TextIO) -> None:
+def print_csv(rows: pa.Table, out: TextIO) -> None:
     out.write(csv_line([csv_cell(name) for name in rows.schema.names]))
     columns = (map(csv_cell, csv_column(column, current_zone())) for column in rows.columns)
     out.writelines(map(csv_line, zip(*columns, strict=True)))

@@ -19,6 +19,8 @@ from latecomer.cli.options import (
     load,
     note,
     pairs_of,
+    print_json,
+    show,
 )
 from latecomer.model.counting import counted
 from latecomer.model.zoned import in_zone
@@ -96,7 +98,7 @@ def _print_text(
     """In words; the moments of each output in its own zone."""
     import pyarrow.compute as pc
 
-    from latecomer.cli.render import print_table, scales_of, show
+    from latecomer.cli.render import print_table, scales_of
     from latecomer.store.store import open_store
 
     typer.echo(
@@ -148,8 +150,6 @@ def _lines(replayed: Replay) -> Iterator[str]:
 
 def _print_csv(replayed: Replay, outputs: Sequence[str], limit: int | None) -> None:
     """The differing panes, if one output was asked for; else a line for each output."""
-    from latecomer.cli.render import show
-
     rows = replayed.outputs[outputs[0]].panes.rows if len(outputs) == 1 else replayed.summary
     show(rows, Format.CSV, "", limit)
 
@@ -158,7 +158,7 @@ def _print_json(
     replayed: Replay, changes: Mapping[str, object], zones: Mapping[str, str], limit: int | None
 ) -> None:
     """As one object; the moments of each output in its own zone."""
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     compared: dict[str, object] = {}
     for name, output in replayed.outputs.items():

@@ -22,6 +22,7 @@ from latecomer.cli.options import (
     moment_of,
     note,
     open_reader,
+    show,
 )
 from latecomer.model.words import key_in_words
 
@@ -85,8 +86,6 @@ def results(
     zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
-    from latecomer.cli.render import show
-
     reader = open_reader(file, zone, output)
     if clock is not None:
         as_of, as_of_arrival = _by_clock(clock, as_of, as_of_arrival)

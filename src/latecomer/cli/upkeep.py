@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import DryRun, File, Format, Formatted, WrongUsage, load, note
+from latecomer.cli.options import DryRun, File, Format, Formatted, WrongUsage, load, note, show
 from latecomer.objects.locations import Url, scheme_of, without_file_scheme
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ def compact(
 
     Call it at any time, also while the pipeline runs.
     """
-    from latecomer.cli.render import show
     from latecomer.engine.upkeep.compacting import compact as run
 
     report = run(load(file), keep=keep, dry_run=dry_run)
@@ -83,7 +82,6 @@ def upgrade(store: StoreOrFile, dry_run: DryRun = False, form: Formatted = Forma
     """
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.engine.upkeep.upgrading import upgrade as upgraded
 
     steps = upgraded(root_of(store)[0], dry_run=dry_run)
@@ -121,7 +119,6 @@ def place_of(written: str, pipeline: Pipeline | None) -> Location:
 def print_copied(copied: Copied, form: Format) -> None:
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.store.files import url
 
     row = {"store": url(copied.place), "batch": copied.batch, "tables": copied.tables}
