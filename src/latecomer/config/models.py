@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -95,12 +95,17 @@ def _strategy(
     strategy = None if written is None else any_strategy(written, validated)
     if isinstance(strategy, Custom):
         strategy = load_strategy(strategy, base)
+    profile = info.data.get("profile")
+    if strategy is not None:
+        strategy = profiles.with_profile(strategy, profile, "watermark")
     if not sources or isinstance(strategy, BySource):
         return strategy
-    return BySource.of_strategies(_in_one_rhythm(sources, strategy))
+    return BySource.of_strategies(_in_one_rhythm(sources, strategy, profile))
 
 
-def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) -> dict[str, Strategy]:
+def _in_one_rhythm(
+    sources: Mapping[str, NamedSource], common: Strategy | None, profile: str | None
+) -> dict[str, Strategy]:
     """The strategy of each source: its own, or the common one. All have the same ticks."""
     strategies: dict[str, Strategy] = {}
     for name, source in sources.items():
@@ -109,7 +114,7 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
             raise ValueError(
                 f"source {name} has no watermark; write sources.{name}.watermark, or watermark for all of them"
             )
-        strategies[name] = strategy
+        strategies[name] = profiles.with_profile(strategy, profile, "watermark")
     written = {
         strategy.every
         for strategy in (common, *strategies.values())
@@ -203,14 +208,6 @@ class Pipeline(Answering, Model):
         default_factory=dict, description="output: when to rebuild it, and how far back"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_profile(cls, fields: Any) -> Any:
-        profile = fields.get("profile") if isinstance(fields, dict) else None
-        if not isinstance(profile, str) or profile not in profiles.PROFILES:
-            return fields
-        return profiles.applied(profile, fields)
-
     @field_validator("name")
     @classmethod
     def _plain_name(cls, name: str) -> str:
@@ -239,8 +236,9 @@ class Pipeline(Answering, Model):
                 raise ValueError(
                     f"outputs {other!r} and {name!r} clash: they differ only in case; rename one"
                 )
-        base = info.data.get("base", Path())
-        return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
+        base, profile = info.data.get("base", Path()), info.data.get("profile")
+        filled = {name: profiles.output_with_profile(output, profile) for name, output in outputs.items()}
+        return {name: _with_own_sinks(name, output, base) for name, output in filled.items()}
 
     @field_validator("dead_letters_to")
     @classmethod

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from latecomer.model.base import Model, without_defaults
-from latecomer.model.durations import PositiveDuration
+from latecomer.model.durations import POSITIVE, PositiveDuration, schema_of
 from latecomer.model.predicates import check_where, with_paths_quoted
 
 Per = Literal["firing", "batch"]
@@ -197,8 +197,6 @@ def _read_late(written: object) -> object:
     return rule
 
 
-_INTERVAL = "(?=.*[1-9])([0-9]+(us|ms|s|m|h|d))+"
-_DURATION = {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["30s", "1m"]}
 _PER = {"per": {"enum": ["firing", "batch"]}}
 
 
@@ -216,9 +214,9 @@ def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) 
     several = {"type": "array", "items": part, "minItems": 1}
     count = {"type": "integer", "minimum": 1}
     kinds = [
-        _object(["every"], every=_DURATION, clock=clock, **_PER),
+        _object(["every"], every=schema_of(POSITIVE), clock=clock, **_PER),
         _object(["count"], count=count, **_PER),
-        _object(["after_first"], after_first=_DURATION),
+        _object(["after_first"], after_first=schema_of(POSITIVE)),
         _object(["when"], when={"type": "string"}),
         _object(["any"], any=several),
         _object(["all"], all=several),
@@ -228,13 +226,13 @@ def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) 
 
 
 _EARLY = _schema(
-    {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["1m"]},
+    {"type": "string", "pattern": f"^{POSITIVE}$", "examples": ["1m"]},
     {"enum": ["arrival", "event"]},
     _object(["repeat", "until"], repeat={"type": "object"}, until={"type": "object"}),
     {"type": "null"},
 )
 _LATE = _schema(
-    {"type": "string", "pattern": f"^(batch|every +{_INTERVAL})$", "examples": ["batch", "every 30s"]},
+    {"type": "string", "pattern": f"^(batch|every +{POSITIVE})$", "examples": ["batch", "every 30s"]},
     {"const": "arrival"},
 )
 
