@@ -49,11 +49,11 @@ def _of_source(pipeline: Pipeline) -> Iterator[Problem]:
     """Problems of a source and its watermark."""
     yield from delays_without_partitions(pipeline)
     yield from rename_problems(pipeline)
-    read, event = pipeline.source.in_files, pipeline.event
-    if read and read.partition and event.partition and read.partition != event.partition:
-        reason = f"says another column than event.partition ({event.partition})"
+    partition, named = pipeline.source.arrivals.partition, pipeline.event.partition
+    if partition and named and partition != named:
+        reason = f"says another column than event.partition ({named})"
         fix = "name the source-partition column once"
-        yield Problem(f"source.{pipeline.source.key}.partition", reason, read.partition, fix)
+        yield Problem(f"source.{pipeline.source.key}.partition", reason, partition, fix)
 
 
 def _common_renames(pipeline: Pipeline) -> Iterator[Problem]:

@@ -133,12 +133,9 @@ def _in_one_rhythm(
 
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
     """The output, with the user-defined classes of its sinks loaded."""
-    loaded = {
-        "sinks": _loaded_sinks(output.sinks, base, f"{name}.sinks."),
-        "late_to": _loaded_sinks(output.late_to, base, f"{name}.late_to."),
-    }
-    is_unchanged = all(getattr(output, field) == sinks for field, sinks in loaded.items())
-    return output if is_unchanged else output.model_copy(update=loaded)
+    fields = {"sinks": output.sinks, "late_to": output.late_to}
+    loaded = {field: _loaded_sinks(sinks, base, f"{name}.{field}.") for field, sinks in fields.items()}
+    return output if loaded == fields else output.model_copy(update=loaded)
 
 
 def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple[Sink, ...]:
@@ -301,18 +298,15 @@ class Pipeline(Answering, Model):
     @property
     def order_by(self) -> str | None:
         """The column with the arrival time. Without one, the source gives the arrival time of each row."""
-        read = self.source.in_files
-        return None if read is None else read.order_by
+        return self.source.arrivals.order_by
 
     @property
     def partition_column(self) -> str | None:
-        read = self.source.in_files
-        return self.event.partition or (None if read is None else read.partition)
+        return self.event.partition or self.source.arrivals.partition
 
     @property
     def arrival_unit(self) -> Unit | None:
-        read = self.source.in_files
-        return (None if read is None else read.unit) or self.event.unit
+        return self.source.arrivals.unit or self.event.unit
 
     @property
     def declared_columns(self) -> dict[str, str] | None:

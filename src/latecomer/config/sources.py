@@ -21,11 +21,19 @@ from pydantic import (
 from latecomer.config.custom import load_own, load_strategy, made_with, mistake
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import OWN, Decoder, PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.own import (
+    OWN,
+    Decoder,
+    PolledSource,
+    WrittenDecoder,
+    WrittenSource,
+    own_schema,
+    read_source,
+)
 from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
-from latecomer.model.base import Model
+from latecomer.model.base import Model, object_schema
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.types import flat_types
 from latecomer.model.written_numbers import AS_USUAL, Numbers
@@ -67,7 +75,7 @@ def _options(model: type[Registered]) -> dict[str, Any]:
         name: {key: value for key, value in each.items() if key not in ("default", "title")}
         for name, each in made["properties"].items()
     }
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return object_schema(properties)
 
 
 _FORMAT_SCHEMA: dict[str, Any] = {
@@ -75,26 +83,14 @@ _FORMAT_SCHEMA: dict[str, Any] = {
         {"enum": [*_WORDS]},
         {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
         *(
-            {
-                "type": "object",
-                "description": f"{name}, with {what}",
-                "properties": {name: _options(_REGISTERED[name])},
-                "required": [name],
-                "additionalProperties": False,
-            }
+            object_schema({name: _options(_REGISTERED[name])}, name, description=f"{name}, with {what}")
             for name, what in {
                 "avro": "the registry and the schema that the columns follow from",
                 "json": "the registry that knows the schemas of the writers",
                 "protobuf": "the registry, and the schema and the message that the columns follow from",
             }.items()
         ),
-        {
-            "type": "object",
-            "description": "a decoder of your own, module:Class, with its options",
-            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
-            "minProperties": 1,
-            "maxProperties": 1,
-        },
+        own_schema("a decoder"),
     ]
 }
 Format = Annotated[
@@ -115,6 +111,9 @@ class Frames(Model):
     )
     unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit by default")
     partition: str | None = Field(None, description="the source-partition column (as event.partition)")
+
+
+_UNSAID = Frames()
 
 
 class Files(Model):
@@ -223,13 +222,14 @@ class Source(Model):
     )
 
     @property
-    def in_files(self) -> Files | Frames | None:
-        """The settings of a source that is read from files: a folder, or DataFrames, which are saved as files."""
-        return self.files or self.dataframe
+    def arrivals(self) -> Files | Frames:
+        """How rows say when they came and of which partition they are. Only a source that is read from files has these
+        settings: a folder, or DataFrames, which are saved as files."""
+        return self.files or self.dataframe or _UNSAID
 
     @property
     def key(self) -> str:
-        """The key in the pipeline file for `in_files`."""
+        """The key in the pipeline file for `arrivals`."""
         return "files" if self.dataframe is None else "dataframe"
 
     @property
@@ -249,7 +249,7 @@ class Source(Model):
     def has_records(self) -> bool:
         """Whether events are single records that a decoder reads: from a topic, or in files of messages. Other files
         are read whole."""
-        if self.in_files is None:
+        if self.files is None and self.dataframe is None:
             return True
         return isinstance(self.written, Registered) and self.written.messages is not None
 

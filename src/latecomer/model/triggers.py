@@ -19,7 +19,7 @@ from pydantic import (
     model_serializer,
 )
 
-from latecomer.model.base import Model, without_defaults
+from latecomer.model.base import Model, object_schema, without_defaults
 from latecomer.model.durations import POSITIVE, PositiveDuration, schema_of
 from latecomer.model.predicates import check_where, with_paths_quoted
 
@@ -200,27 +200,18 @@ def _read_late(written: object) -> object:
 _PER = {"per": {"enum": ["firing", "batch"]}}
 
 
-def _object(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
 def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
     part = {"type": "object"}
     several = {"type": "array", "items": part, "minItems": 1}
     count = {"type": "integer", "minimum": 1}
     kinds = [
-        _object(["every"], every=schema_of(POSITIVE), clock=clock, **_PER),
-        _object(["count"], count=count, **_PER),
-        _object(["after_first"], after_first=schema_of(POSITIVE)),
-        _object(["when"], when={"type": "string"}),
-        _object(["any"], any=several),
-        _object(["all"], all=several),
-        _object(["repeat"], repeat=part),
+        object_schema({"every": schema_of(POSITIVE), "clock": clock, **_PER}, "every"),
+        object_schema({"count": count, **_PER}, "count"),
+        object_schema({"after_first": schema_of(POSITIVE)}, "after_first"),
+        object_schema({"when": {"type": "string"}}, "when"),
+        object_schema({"any": several}, "any"),
+        object_schema({"all": several}, "all"),
+        object_schema({"repeat": part}, "repeat"),
     ]
     return {"anyOf": [text, *kinds, *more]}
 
@@ -228,7 +219,7 @@ def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) 
 _EARLY = _schema(
     {"type": "string", "pattern": f"^{POSITIVE}$", "examples": ["1m"]},
     {"enum": ["arrival", "event"]},
-    _object(["repeat", "until"], repeat={"type": "object"}, until={"type": "object"}),
+    object_schema({key: {"type": "object"} for key in ("repeat", "until")}, "repeat", "until"),
     {"type": "null"},
 )
 _LATE = _schema(
