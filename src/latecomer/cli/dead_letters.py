@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from latecomer.cli.options import (
     HELP,
+    DryRun,
     File,
     Format,
     Formatted,
@@ -106,9 +107,7 @@ def replay(
             "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,

@@ -15,6 +15,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Keys,
     OutputName,
     Zoned,
     key_of,
@@ -43,10 +44,7 @@ def explain(
     window: Annotated[
         str, typer.Option(help="The window that holds this moment, such as 2026-04-25T14:00Z.", metavar="T")
     ],
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="The key, column by column. An empty value is null.", metavar="K=V"),
-    ] = None,
+    key: Keys = None,
     events: Annotated[
         str, typer.Option(help="List at most N events of each pane, or all.", metavar="N|all")
     ] = "10",

@@ -48,6 +48,15 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", help="Only this key, column by column. An empty value is null.", metavar="K=V"),
 ]
+From = Annotated[
+    str | None, typer.Option("--from", help="Only windows that start at this moment or later.", metavar="T")
+]
+To = Annotated[
+    str | None, typer.Option("--to", help="Only windows that start before this moment.", metavar="T")
+]
+Outputs = Annotated[
+    list[str] | None, typer.Option("--output", "-o", help="Only this output.", metavar="NAME")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Zoned = Annotated[
     str | None,

@@ -15,7 +15,9 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    From,
     OutputName,
+    To,
     WrongUsage,
     Zoned,
     hush_spark,
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
     from latecomer.log.progress import Progress
     from latecomer.store.rebuilds import Rebuild
 
-From = Annotated[
-    str | None, typer.Option("--from", help="Windows that start at this moment or later.", metavar="T")
-]
-To = Annotated[str | None, typer.Option("--to", help="Windows that start before this moment.", metavar="T")]
 Last = Annotated[
     str | None,
     typer.Option(

@@ -13,8 +13,10 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    From,
     Limit,
     OutputName,
+    To,
     WrongUsage,
     Zoned,
     hush_spark,
@@ -62,12 +64,8 @@ def reconcile(
     tolerance: Annotated[
         str | None, typer.Option(help="Numbers so near are equal: 0.01, or 1%.", metavar="X")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", help="Only windows that start from here on.", metavar="T")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", help="Only windows that start before.", metavar="T")
-    ] = None,
+    since: From = None,
+    until: To = None,
     explained_ok: Annotated[
         bool, typer.Option("--explained-ok", help="Exit 0, too, if the whole gap is explained.")
     ] = False,

@@ -13,6 +13,7 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     Limit,
+    Outputs,
     WrongUsage,
     Zoned,
     hush_spark,
@@ -44,9 +45,7 @@ def replay(
             "--set", help="Suppose another setting, such as watermark.delay=2m.", metavar="FIELD=VALUE"
         ),
     ] = None,
-    output: Annotated[
-        list[str] | None, typer.Option("--output", "-o", help="Only this output.", metavar="NAME")
-    ] = None,
+    output: Outputs = None,
     to: Annotated[
         Path | None,
         typer.Option(help="Keep the replay in this new folder, as a store to read.", metavar="FOLDER"),

@@ -84,7 +84,13 @@ def _never_late(pipeline: Pipeline) -> Iterator[Problem]:
 _LEAVES = {TooLatePolicy.DROP: "are dropped", TooLatePolicy.SIDE_OUTPUT: "go to the side output"}
 
 
-def without_effect(pipeline: Pipeline) -> list[Problem]:
+def doubts(pipeline: Pipeline) -> list[Problem]:
+    """Settings that are probably mistakes: a partition that may hold the watermark for ever, a lateness that has no
+    effect, a schedule that leaves windows out."""
+    return [*_waiting_for_ever(pipeline), *_without_effect(pipeline), *_missed_by_schedules(pipeline)]
+
+
+def _without_effect(pipeline: Pipeline) -> list[Problem]:
     """An allowed lateness without effect: late events go where too late ones go. With event ids it has one: it decides
     how long ids are remembered."""
     return [
@@ -101,7 +107,7 @@ def without_effect(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
+def _missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
     """Schedules whose `last` is shorter than the pause between two runs: some windows are never rebuilt."""
     return [
         Problem(
@@ -116,7 +122,7 @@ def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
+def _waiting_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark for ever."""
     return in_each_source(pipeline, partial(_waits_for_ever, len(pipeline.sources) > 1))
 

@@ -107,14 +107,8 @@ def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem
 
 
 def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """Settings that lose nothing and are probably mistakes, each with its line: a partition that may hold the watermark
-    for ever, a lateness without effect, a schedule that leaves windows out."""
-    problems = [
-        *lateness_checks.waits_for_ever(pipeline),
-        *lateness_checks.without_effect(pipeline),
-        *lateness_checks.missed_by_schedules(pipeline),
-    ]
-    return _with_lines(problems, file)
+    """Settings that lose nothing and are probably mistakes, each with its line."""
+    return _with_lines(lateness_checks.doubts(pipeline), file)
 
 
 def _with_lines(problems: list[Problem], file: str | Path | None) -> list[Problem]:
