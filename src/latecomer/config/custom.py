@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from latecomer.config.own import Named, Written, lacking
 from latecomer.errors import nearest
-from latecomer.model.base import Model
+from latecomer.model.base import Model, in_own_words
 from latecomer.model.strategies import Custom, Strategy
 
 MISTAKE = "mistake_within"
@@ -60,8 +60,7 @@ def _made(
     except ValidationError as error:
         first, name = error.errors()[0], called or model.__name__
         field = ".".join(str(step) for step in (place, *first["loc"]))
-        text = first["msg"].removeprefix("Value error, ")
-        message, _, fix = text.partition("; ")
+        message, fix = in_own_words(first)
         if first["type"] == "extra_forbidden":
             own = sorted(
                 each.alias or key
