@@ -25,11 +25,11 @@ _Kind = TypeVar("_Kind", bound=Model)
 _Own = TypeVar("_Own", bound=Named)
 
 
-def load_strategy(written: Custom, base: Path) -> Strategy:
-    """An instance of the strategy that the file names, with its options."""
-    strategy = _load(written.strategy, base, Strategy, "strategy")
+def load_strategy(written: Custom, base: Path, place: str = "") -> Strategy:
+    """An instance of the strategy that the file names, with its options; `place` stands before fields in mistakes."""
+    strategy = _load(written.strategy, base, Strategy, f"{place}strategy")
     shared = written.model_dump(mode="json", include=written.model_fields_set & Strategy.model_fields.keys())
-    return _made(strategy, {**shared, **written.options}, "options", "options: of ", Strategy)
+    return _made(strategy, {**shared, **written.options}, f"{place}options", "options: of ", Strategy)
 
 
 def load_own(written: Written, kind: type[_Own], base: Path, field: str) -> _Own:

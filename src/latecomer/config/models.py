@@ -219,7 +219,7 @@ class Pipeline(Answering, Model):
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a usable name; {_NAME_FIX}")
         base = info.data.get("base", Path())
-        return {name: loaded_source(source, base) for name, source in sources.items()}
+        return {name: loaded_source(source, base, f"{name}.") for name, source in sources.items()}
 
     @field_validator("outputs")
     @classmethod

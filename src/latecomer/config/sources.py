@@ -383,16 +383,16 @@ class NamedSource(Source):
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
-def loaded_source(source: _AnySource, base: Path) -> _AnySource:
-    """The source, with the classes that the file names loaded."""
+def loaded_source(source: _AnySource, base: Path, place: str = "") -> _AnySource:
+    """The source, with the classes that the file names loaded; `place` stands before fields in mistakes."""
     loaded: dict[str, Any] = {}
     if isinstance(source, NamedSource) and isinstance(source.watermark, Custom):
-        loaded["watermark"] = load_strategy(source.watermark, base)
+        loaded["watermark"] = load_strategy(source.watermark, base, f"{place}watermark.")
     if isinstance(source.own, WrittenSource):
-        loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
+        loaded["own"] = load_own(source.own, PolledSource, base, f"{place}{source.own.name}")
     if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_own(source.format, Decoder, base, "format")
+        loaded["format"] = load_own(source.format, Decoder, base, f"{place}format")
     if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_own(source.files.format, Decoder, base, "files.format")
+        decoder = load_own(source.files.format, Decoder, base, f"{place}files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
     return _with_known_fields(source.model_copy(update=loaded) if loaded else source)
