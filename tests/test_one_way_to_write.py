@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.after.explain.explanation import _plain_values
-from latecomer.cli.options import Format
-from latecomer.cli.render import show
+from latecomer.cli.options import Format, show
 from latecomer.sink.change_files import JsonlLogic
 from latecomer.testing.row_values import as_json, typed
 from latecomer.testing.times import Times
@@ -127,7 +126,7 @@ def test_no_option_for_people_shortens_what_programs_read() -> None:
     rows = pa.table({"x": pa.array([Decimal("600.00"), Decimal("600.25")], pa.decimal128(18, 2))})
     for form in (Format.JSON, Format.CSV):
         out = io.StringIO()
-        show(rows, form, "", short_decimals=True, out=out)
+        show(rows, form, "", out=out, scales={})
         assert "600.00" in out.getvalue()
 
 

@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli
-from latecomer.cli.json_log import JsonDisplay
-from latecomer.cli.reporting import reporting
+from latecomer.cli.reporting import JsonDisplay, reporting
 from latecomer.cli.steps import current
 from latecomer.errors.redacting import conceal
 from shop_kit import arrive, shop

@@ -98,17 +98,18 @@ import sys
 
 class Interrupted:
     def find_spec(self, name, *_):
-        if name == "typer":
+        if name == "NAME":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupted())
 """
 
 
-def test_ctrl_c_while_the_command_line_is_imported_ends_as_later() -> None:
+@pytest.mark.parametrize("name", ["latecomer", "typer"])
+def test_ctrl_c_while_the_command_line_is_imported_ends_as_later(name: str) -> None:
     settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     module, function = settings["project"]["scripts"]["latecomer"].split(":")
-    said = python(f"{INTERRUPTED}from {module} import {function}\n{function}()")
+    said = python(f"{INTERRUPTED.replace('NAME', name)}from {module} import {function}\n{function}()")
     assert (said.returncode, said.stdout, said.stderr) == (130, "", "")
 
 

@@ -13,8 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from cli.cli_kit import NOON
-from latecomer.cli.options import ALL, Format
-from latecomer.cli.render import show
+from latecomer.cli.options import ALL, Format, show
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.zoned import moment_in_words
 
@@ -121,7 +120,7 @@ def test_what_events_bring_is_shown_and_never_obeyed() -> None:
 def test_decimals_keep_their_digits_unless_units_are_mixed() -> None:
     rows = column([Decimal("5.00"), Decimal("0.25")], pa.decimal128(18, 2))
     assert shown(rows, Format.TABLE).split() == ["x", "5.00", "0.25"]
-    assert shown(rows, Format.TABLE, short_decimals=True).split() == ["x", "5", "0.25"]
+    assert shown(rows, Format.TABLE, scales={}).split() == ["x", "5", "0.25"]
 
 
 def test_moments_in_words() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from cli.cli_kit import Cli, Lake
+from latecomer.after.replay.comparison import FATES
 from latecomer.after.replay.replaying import Replay
 from latecomer.cli import replay
 
@@ -132,6 +135,34 @@ def test_windows_of_each_output_are_printed_in_its_own_zone(
         assert tuple(found[name]["panes"]["differences"][0]["window_start"] for name in found) == begins
     else:
         assert [begin in said.out for begin in begins] == [True, True]
+
+
+def test_amounts_have_the_digits_of_their_columns(
+    monkeypatch: pytest.MonkeyPatch, filled: Lake, cli: Cli
+) -> None:
+    amounts = {"events": Decimal(12), "fee": Decimal("1234.50")}
+    fates = [
+        {"output": "minute_totals", "unit": unit, "fate": "dropped", **dict.fromkeys(FATES.names[3:], amount)}
+        for unit, amount in amounts.items()
+    ]
+    panes = pa.table({"stored_fee": pa.array([Decimal("7.50")])})
+    lines = pa.Table.from_pylist(fates, FATES)
+    rows = {"panes": panes, "results": panes, "late": panes, "ledger": lines}
+    parts = {
+        what: SimpleNamespace(counts={"equal": 0}, rows=each, equal=False) for what, each in rows.items()
+    }
+    outputs: Any = {"minute_totals": Compared(**parts)}
+    replayed = Replay(filled.pipeline, True, False, 1, outputs, lines)
+    monkeypatch.setattr("latecomer.after.replay.replaying.replay", lambda *_, **__: replayed)
+    said = cli("replay", filled.file)
+    assert said.status == 1, said.err
+    assert re.findall(r"\S*\d\.\d*|\b12\S*", said.out) == [
+        *["12"] * 3,
+        *["1234.50"] * 3,
+        *["7.50"] * 2,
+        *["12"] * 3,
+        *["1234.50"] * 3,
+    ]
 
 
 @pytest.mark.parametrize("repeated", [0, 606])

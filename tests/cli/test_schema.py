@@ -175,6 +175,7 @@ MINUTES = "outputs.minute_totals"
         ("upkeep", {"every": "off", "keep": "3d"}),
         ("upkeep", {"every": False}),
         ("ledger", []),
+        ("schedule", {"minute_totals": {"last": "4h", "every": None, "cron": "0 3 * * *"}}),
     ],
 )
 def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
@@ -252,6 +253,8 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         ("dead_letters_to", [{"jsonl": {"pth": "x"}}]),
         (f"{MINUTES}.window", ...),
         ("source.files.max_files_per_batch", 0),
+        ("upkeep", {"keep": "-7d"}),
+        ("schedule", {"minute_totals": {"last": "0s", "every": "1h"}}),
     ],
 )
 def test_what_the_loader_refuses_the_schema_refuses(path: str, value: Any) -> None:

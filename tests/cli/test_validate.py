@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from cli.cli_kit import NOON, PIPELINE, Cli, Lake
 from cli.validate_kit import UNDECLARED, arrive
 from latecomer import load_pipeline
+from latecomer.config.paths import SourcePath
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 
@@ -40,6 +42,20 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
         "events that come after their window has closed are dropped",
     ):
         assert part in said.out
+
+
+def test_a_source_folder_is_listed_once(lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lake.file.parent / "arrivals").mkdir()
+    (lake.file.parent / "arrivals" / "1.json").write_text('{"paise": 1}\n')
+    listed, names_now = list[str](), SourcePath._names_now
+
+    def counted(source: SourcePath) -> Iterator[str]:
+        listed.append(source.written)
+        return names_now(source)
+
+    monkeypatch.setattr(SourcePath, "_names_now", counted)
+    said = cli("validate", lake.file)
+    assert (said.status, len(listed)) == (0, 1), said.err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import latecomer.cli
 from cli import cli_kit
 from cli.cli_kit import Cli, Lake
 from latecomer.cli import app
-from latecomer.cli.verbs import GROUPS, VERBS
+from latecomer.cli.verbs import GROUPS, MODULES, VERBS
 from latecomer.store.turns import write_away
 
 
@@ -44,10 +45,12 @@ def test_every_verb_that_opens_a_store_is_tried_with_broken_ones() -> None:
 
 def test_every_module_of_a_verb_is_in_the_table() -> None:
     files = Path(latecomer.cli.__file__).parent.glob("*.py")
-    verbs = {
-        file.stem for file in files if '"""`latecomer ' in file.read_text(encoding="utf-8").split("\n")[0]
+    begins = {file.stem: file.read_text(encoding="utf-8").split("\n")[0] for file in files}
+    verbs = {module: text for module, text in begins.items() if text.startswith('"""`latecomer ')}
+    named = {
+        (module, name) for module, text in verbs.items() for name in re.findall("`latecomer ([a-z-]+)", text)
     }
-    assert verbs - {"demo_bookmyshow"} == {name.replace("-", "_") for name in VERBS}  # a story of `demo`
+    assert named == {(MODULES.get(name, name.replace("-", "_")), name) for name in VERBS}
 
 
 def test_status_names_a_source_that_is_away(filled: Lake, cli: Cli) -> None:

@@ -68,6 +68,11 @@ def test_what_is_refused_names_the_fix(tmp_path: Path, options: str, words: str)
     assert words in refused(tmp_path, f"{KAFKA}\n  format: {options}")
 
 
+def test_files_of_avro_have_no_other_encoding(tmp_path: Path) -> None:
+    said = refused(tmp_path, "files: {path: in, format: {avro: {schema_file: a.avsc}}, encoding: latin-1}")
+    assert "pipeline.yaml:5: source.files: encoding is for csv and json; text in avro files is utf-8" in said
+
+
 def test_columns_are_not_declared_beside_it(tmp_path: Path) -> None:
     said = refused(tmp_path, "files: {path: in, format: avro}\n  schema: {a: bigint}")
     assert "has a schema beside avro" in said

@@ -149,6 +149,30 @@ def test_a_mistake_is_told_where_it_is(before: str, after: str, outcome: str, tm
     assert any(outcome in each for each in found), found
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (
+            "id: string, paise: bigint}\n",
+            "paise: bigint}\n    format: rules:Thing\n",
+            "7: sources.app.format",
+        ),
+        (
+            "{at: string, id: string, paise: bigint}\n",
+            "null\n    format: {avro: {registry: 'http://r', subjct: s}}\n",
+            "7: sources.app.format.avro.subjct",
+        ),
+        ("format: csv", "format: rules:Thing", "9: sources.pos.files.format"),
+        ("{delay: 30s, idle_after: 5m}", "{strategy: rules:Own}", "7: sources.app.watermark.strategy"),
+    ],
+)
+def test_a_mistake_in_a_class_that_is_named_is_told_where_it_is(
+    before: str, after: str, outcome: str, tmp_path: Path
+) -> None:
+    (found,) = problems(GOOD.replace(before, after), tmp_path)
+    assert outcome in found
+
+
 def test_neither_source_nor_sources(tmp_path: Path) -> None:
     text = GOOD[: GOOD.index("sources:")] + GOOD[GOOD.index("event:") :]
     (found,) = problems(text, tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.config.columns import infer_columns, source_warnings
-from latecomer.config.paths import folder_loops, list_files, special_files
+from latecomer.config.paths import SourcePath, folder_loops, list_files, special_files
 from latecomer.errors import SourceError
 
 
@@ -26,7 +26,7 @@ def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket.json")
-        found = special_files(f"{tmp_path}/*.json")
+        found = special_files(SourcePath(f"{tmp_path}/*.json"))
     assert {Path(name).name: kind for name, kind in found.items()} == {
         "pipe.json": "a pipe",
         "socket.json": "a socket",
@@ -38,7 +38,7 @@ def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pyte
     files = list_files(f"{tmp_path}/*.json")
     assert sorted(Path(name).name for name in files) == ["good.json", "link.json"]
     assert infer_columns(files, "json") == {"a": "bigint"}
-    warned = source_warnings(f"{tmp_path}/*.json", "json")
+    warned = source_warnings(SourcePath(f"{tmp_path}/*.json"), "json")
     assert f"'{tmp_path}/pipe.json' is not read: it is a pipe; remove it" in warned
 
 
@@ -49,20 +49,20 @@ def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_pa
         file.write_bytes(text.encode(encoding))
         outcome = {"mark": "utf-16", "little": "utf-16le", "big": "utf-16be"}[name]
         said = f"'{file}' is in {outcome}, by its first bytes: set source.files.encoding: {outcome}"
-        assert source_warnings(str(file), "csv") == [said]
+        assert source_warnings(SourcePath(str(file)), "csv") == [said]
         with pytest.raises(SourceError, match=re.escape(said)):
             infer_columns([str(file)], "csv")
         assert list(infer_columns([str(file)], "csv", encoding=outcome)) == ["at", "stadt"]
-        assert source_warnings(str(file), "csv", outcome) == []
+        assert source_warnings(SourcePath(str(file)), "csv", outcome) == []
     packed = tmp_path / "latin.csv.gz"
     packed.write_bytes(gzip.compress(text.encode("latin-1")))
-    (said,) = source_warnings(str(packed), "csv")
+    (said,) = source_warnings(SourcePath(str(packed)), "csv")
     assert said.startswith(
         f"'{packed}' is not in utf-8, first at byte 31: rows with such bytes are dead letters; if the files"
     )
     for marked in (text.encode("utf-8-sig"), text.encode(), b""):
         packed.write_bytes(gzip.compress(marked))
-        assert source_warnings(str(packed), "csv") == []
+        assert source_warnings(SourcePath(str(packed)), "csv") == []
 
 
 def test_the_first_file_in_another_encoding_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_first_file_in_another_encoding_is_named_and_the_others_are_counted(
     def warned(*encodings: str) -> str:
         for nth, encoding in enumerate(encodings):
             (tmp_path / f"{nth:02d}.csv").write_bytes(text.encode(encoding))
-        (sentence,) = source_warnings(str(tmp_path), "csv")
+        (sentence,) = source_warnings(SourcePath(str(tmp_path)), "csv")
         assert sentence.startswith(f"'{tmp_path}/01.csv' is ")
         return sentence
 

@@ -12,6 +12,7 @@ import pytest
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.damage import DamagedFile
+from latecomer.config.paths import SourcePath
 from latecomer.errors import SourceError
 from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.private_columns import CORRUPT
@@ -43,7 +44,7 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
         assert all(bad.values())
         for each in good if form in ("json", "csv") else []:
             require_decoded(source, each)
-        source_warnings(pipeline.source_path, form)
+        source_warnings(SourcePath(pipeline.source_path), form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:
             Path(str(each)).unlink()

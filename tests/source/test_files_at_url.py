@@ -25,6 +25,7 @@ from obstore.store import MemoryStore
 from examples_kit import drawn
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.damage import DamagedFile
+from latecomer.config.paths import SourcePath
 from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage
 from latecomer.objects import files as objects
@@ -215,10 +216,8 @@ def test_columns_are_inferred_from_the_object_itself(memory: Memory, monkeypatch
     assert infer_columns([str(file)], "json") == COLUMNS
     assert memory.sent < 3 * MIB
     wide = memory.put("b.csv", "txn,n\na,1\n".encode("utf-16"))
-    monkeypatch.setattr("latecomer.config.columns.list_files", lambda _: [str(wide)])
-    monkeypatch.setattr("latecomer.config.columns.misnamed_files", lambda _: [])
-    monkeypatch.setattr("latecomer.config.columns.special_files", lambda _: {})
-    (said,) = source_warnings("s3://bucket", "csv")
+    monkeypatch.setattr(SourcePath, "_objects", lambda _: [str(wide)])
+    (said,) = source_warnings(SourcePath("s3://bucket"), "csv")
     assert "b.csv' is in utf-16" in said
 
 

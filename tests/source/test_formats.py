@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.columns import infer_columns, source_warnings
-from latecomer.config.paths import list_files
+from latecomer.config.paths import SourcePath, list_files
 from latecomer.errors import SourceError
 from latecomer.store.store import Store
 from source.source_kit import (
@@ -292,7 +292,7 @@ def test_parquet_columns_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         "list": "array<bigint>",
         "struct.deep": "bigint",
     }
-    said = source_warnings(str(tmp_path / "in"), "parquet")
+    said = source_warnings(SourcePath(str(tmp_path / "in")), "parquet")
     assert [warning.split(" is left out")[0] for warning in said] == [
         "column times (list<element: timestamp[ns]>)",
         "column time (time64[us])",
@@ -347,7 +347,7 @@ def test_a_file_whose_name_is_not_text_is_told(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.json")).write_text("{}")
     (tmp_path / "fine.json").write_text("{}")
     assert list_files(str(tmp_path)) == [str(tmp_path / "fine.json")]
-    (said,) = source_warnings(str(tmp_path), "json")
+    (said,) = source_warnings(SourcePath(str(tmp_path)), "json")
     assert said.endswith("caf\\xe9.json' is not read: its name is not UTF-8; rename it")
 
 

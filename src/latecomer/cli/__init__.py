@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from latecomer.cli.json_log import is_wanted
 from latecomer.cli.options import HELP, WrongUsage
-from latecomer.cli.reporting import reporting
+from latecomer.cli.reporting import is_wanted, reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
 from latecomer.cli.verbs import Verbs
 from latecomer.errors import LatecomerError, PipelineError

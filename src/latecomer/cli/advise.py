@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, WrongUsage, load, note, writing
+from latecomer.cli.options import Format, Formatted, Outputs, WrongUsage, load, note, show, writing
 from latecomer.errors.harmless import harmless
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ def advise(
         list[str] | None,
         typer.Option(help="Also show it by these columns: region,device.", metavar="COLUMNS"),
     ] = None,
-    output: Annotated[
-        list[str] | None, typer.Option("--output", "-o", help="Only for this output.", metavar="NAME")
-    ] = None,
+    output: Outputs = None,
     delay: Annotated[
         list[str] | None, typer.Option(help="Suppose these delays: 0s,30s,2m.", metavar="DURATIONS")
     ] = None,
@@ -149,8 +147,6 @@ def advise(
         json.dump(advice.as_json(), sys.stdout, ensure_ascii=False, indent=1, allow_nan=False)
         print()
     elif form is Format.CSV:
-        from latecomer.cli.render import show
-
         show(_setting_rows(advice), form, "", None)
     else:
         from latecomer.cli.advice_words import advice_in_words

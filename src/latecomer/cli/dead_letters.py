@@ -11,16 +11,18 @@ from typer.core import TyperGroup
 
 from latecomer.cli.options import (
     HELP,
+    DryRun,
     File,
     Format,
     Formatted,
     Limit,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     open_reader,
     pairs_of,
+    print_json,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.model.counting import counted
@@ -71,10 +73,7 @@ def show_letters(
 ) -> None:
     """Show the rows that could not be read as events, and why; and the events that an output cannot compute.
     `dead-letters FILE` does the same."""
-    from latecomer.cli.render import show
-
-    choose_zone(zone, file)
-    reader = open_reader(file)
+    reader = open_reader(file, zone)
     if by is not None:
         show(reader.dead_letters_by(by.value), form, _NONE, limit)
     else:
@@ -108,9 +107,7 @@ def replay(
             "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,
@@ -121,31 +118,27 @@ def replay(
     """
     from latecomer.after.letters.choosing import asked_for
     from latecomer.after.letters.replaying import replay_letters
+    from latecomer.after.reading.reader import Reader
 
-    choose_zone(zone, file)
+    pipeline = load(file, zone)
     place = "dead-letters replay"
     given = pairs_of("--fix", "KEY=VALUE", "'format=dd/MM/yyyy HH:mm'", fixes or ())
     choice, fix = asked_for(where, given, place, source)
-    pipeline = load(file)
     hush_spark()
     replayed = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
     if form is Format.TABLE and replayed.completed is not None:
         print(f"a replay that was interrupted is complete: batch {replayed.completed}")
     if form is Format.TABLE and not replayed.picked:
-        _print_nothing_picked(open_reader(file), where, file)
+        _print_nothing_picked(Reader(pipeline), where, file)
     elif form is Format.TABLE:
         _print_report(replayed, dry_run, limit)
     elif form is Format.JSON:
         _print_json(replayed, dry_run)
     else:
-        from latecomer.cli.render import show
-
         show(replayed.still_dead, form, "", limit)
 
 
 def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
-    from latecomer.cli.render import show
-
     dead = replayed.still_dead.num_rows
     would = f"{'would become' if dry_run else 'became'} {'an event' if replayed.events == 1 else 'events'}"
     stay = "would stay" if dry_run else "stays" if dead == 1 else "stay"
@@ -205,7 +198,7 @@ def _fates(replayed: ReplayedLetters) -> pa.Table:
 
 
 def _print_json(replayed: ReplayedLetters, dry_run: bool) -> None:
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     document = {
         "dry_run": dry_run,

@@ -140,7 +140,7 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     """Whether a source can be read."""
     from latecomer.config.columns import source_warnings
     from latecomer.config.encodings import UTF8
-    from latecomer.config.paths import SourcePath, list_files
+    from latecomer.config.paths import SourcePath
     from latecomer.config.registered import Registered
 
     if isinstance(view.format, Registered) and view.format.registry is not None:
@@ -158,13 +158,14 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     if view.source.dataframe is not None:
         yield Finding(what, "DataFrames that a program hands in")
         return
-    hindrances = [*SourcePath(view.source_path).hindrances()]
+    path = SourcePath(view.source_path)
+    hindrances = [*path.hindrances()]
     if hindrances:
         yield from (problem(what, sentence, "correct the source") for sentence in hindrances)
         return
-    yield Finding(what, f"{counted(len(list_files(view.source_path)), 'file')} at {view.source_path}")
+    yield Finding(what, f"{counted(len(path.listed), 'file')} at {view.source_path}")
     encoding = view.source.files.encoding if view.source.files else UTF8
-    for warning in source_warnings(view.source_path, view.format, encoding):
+    for warning in source_warnings(path, view.format, encoding):
         yield Finding(what, warning, warns=True)
 
 

@@ -15,14 +15,15 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Keys,
     OutputName,
     Zoned,
-    choose_zone,
     key_of,
     limit_of,
     moment_of,
     note,
     open_reader,
+    show,
     writing,
 )
 from latecomer.errors.harmless import harmless
@@ -43,10 +44,7 @@ def explain(
     window: Annotated[
         str, typer.Option(help="The window that holds this moment, such as 2026-04-25T14:00Z.", metavar="T")
     ],
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="The key, column by column. An empty value is null.", metavar="K=V"),
-    ] = None,
+    key: Keys = None,
     events: Annotated[
         str, typer.Option(help="List at most N events of each pane, or all.", metavar="N|all")
     ] = "10",
@@ -70,10 +68,10 @@ def explain(
     from latecomer.after.explain.explain import explain as explained
     from latecomer.api import by_spark
 
-    choose_zone(zone, file, output)
+    reader = open_reader(file, zone, output)
     most = limit_of(events, "--events", "events")
     moment, values = moment_of("--window", window), key_of(key)
-    explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
+    explanation = explained(reader, output, moment, values, clock, by_spark)
     if svg is not None:
         with writing("--svg", svg):
             svg.write_text(explanation.picture(), encoding="utf-8")
@@ -89,7 +87,6 @@ def explain(
 
 def _print_events(explanation: Explanation, most: int) -> None:
     from latecomer.after.explain.explanation import event_rows
-    from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
     for published in explanation.panes:

@@ -20,11 +20,11 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     WrongUsage,
-    choose_zone,
     hush_spark,
     load,
     moment_of,
     note,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.model.durations import to_micros
@@ -67,7 +67,6 @@ def plan(file: File, form: Formatted = Format.TABLE) -> None:
     """Print the calendar of the phases: when each began, or can begin at the earliest."""
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.schemas.migrations import calendar
     from latecomer.store.layout import TIMESTAMP
 
@@ -132,7 +131,6 @@ def check(
 
     if pipeline is None:
         raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose log has the events")
-    choose_zone("UTC", pipeline)
     start = None if since is None else to_micros(moment_of("--since", since))
     if without_registry:
         migration = load_migration(file)
@@ -165,7 +163,6 @@ def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.
     migration, client = _opened(file)
     situation = look(client, migration, _now())
     if pipeline is not None and situation.state.phase is not None:
-        choose_zone("UTC", pipeline)
         since = due_since(migration, situation.state, situation.now)
         drift = _measured(migration, pipeline, since, 0)
         keep_measured(client, situation, drift.events, drift.drifted)

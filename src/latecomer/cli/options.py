@@ -1,7 +1,8 @@
-"""The arguments that verbs share, and what every verb starts with."""
+"""The arguments that verbs share, what every verb starts with, and how it prints its answer."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,15 +10,18 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from latecomer.errors import LatecomerError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from latecomer.after.reading.reader import Reader
     from latecomer.config.models import Pipeline
+    from latecomer.config.paths import SourcePath
 
 
 LOG = logging.getLogger(__name__)
@@ -38,9 +42,20 @@ OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's 
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
 """The limit that lets every row through."""
+MOST_ROWS = 100
+"""The rows of a table if no limit is given."""
 Keys = Annotated[
     list[str] | None,
     typer.Option("--key", help="Only this key, column by column. An empty value is null.", metavar="K=V"),
+]
+From = Annotated[
+    str | None, typer.Option("--from", help="Only windows that start at this moment or later.", metavar="T")
+]
+To = Annotated[
+    str | None, typer.Option("--to", help="Only windows that start before this moment.", metavar="T")
+]
+Outputs = Annotated[
+    list[str] | None, typer.Option("--output", "-o", help="Only this output.", metavar="NAME")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 Zoned = Annotated[
@@ -125,23 +140,6 @@ def refusal(given: Mapping[str, str | None]) -> Callable[[str, str, str], WrongU
     return refused
 
 
-def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None:
-    """Read and print times in this zone, else in that of the output's windows, else in UTC."""
-    from latecomer.model.zoned import use_zone
-    from latecomer.model.zones import is_zone, zone_fix
-
-    if zone is None:
-        from latecomer.config.load import load_pipeline
-        from latecomer.model.windows import zone_of
-
-        outputs = {} if output is None else load_pipeline(file).outputs
-        use_zone(zone_of(outputs[output].window) if output in outputs else "UTC")
-    elif not is_zone(zone):
-        raise WrongUsage("--zone", zone, "is not a time zone", zone_fix(zone))
-    else:
-        use_zone(zone)
-
-
 def pairs_of(option: str, form: str, example: str, written: Sequence[str]) -> dict[str, str]:
     """The values of an option that is given several times, each time in a form such as KEY=VALUE."""
     pairs: dict[str, str] = {}
@@ -206,36 +204,95 @@ def hush_spark() -> None:
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
 
 
-def load(file: Path) -> Pipeline:
-    """The pipeline in the file. If it is private, so is every file that the verb writes from here on."""
+def load(file: Path, zone: str | None = None, output: str | None = None) -> Pipeline:
+    """The pipeline in the file. If it is private, so is every file that the verb writes from here on.
+
+    Times are read and printed in this zone, else in that of the output's windows, else in UTC.
+    """
     from latecomer.config.load import load_pipeline
+    from latecomer.model.windows import zone_of
+    from latecomer.model.zoned import use_zone
+    from latecomer.model.zones import is_zone, zone_fix
     from latecomer.store.private import write_privately
 
+    if zone is not None and not is_zone(zone):
+        raise WrongUsage("--zone", zone, "is not a time zone", zone_fix(zone))
     LOG.info("reading %s", file)
     pipeline = load_pipeline(file)
     write_privately(pipeline)
+    use_zone(zone or (zone_of(pipeline.outputs[output].window) if output in pipeline.outputs else "UTC"))
     return pipeline
 
 
-def print_warnings(pipeline: Pipeline, file: Path) -> None:
+def source_paths(pipeline: Pipeline) -> dict[str, SourcePath]:
+    """The path of each source that reads files. Its files are listed once."""
+    from latecomer.config.paths import SourcePath
+
+    return {name: SourcePath(view.source_path) for name, view in pipeline.views.items() if view.source.files}
+
+
+def print_warnings(pipeline: Pipeline, file: Path, paths: Mapping[str, SourcePath]) -> None:
     """Warn of settings that may lose events and of files that are not read, before anything runs."""
     from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
+    views = pipeline.views
     left_out = [
         warning
-        for view in pipeline.views.values()
-        if view.source.files
-        for warning in source_warnings(view.source_path, view.format, view.source.files.encoding)
+        for name, path in paths.items()
+        for warning in source_warnings(path, views[name].format, views[name].files.encoding)
     ]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)
 
 
-def open_reader(file: Path) -> Reader:
-    """A reader of the pipeline's store."""
+def open_reader(file: Path, zone: str | None = None, output: str | None = None) -> Reader:
+    """A reader of the pipeline's store; times as `load` says."""
     from latecomer.after.reading.reader import Reader
 
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     LOG.info("reading the store")
     return Reader(pipeline)
+
+
+# The answer
+
+
+def show(
+    rows: pa.Table,
+    form: Format,
+    empty: str,
+    limit: int | None = ALL,
+    out: TextIO | None = None,
+    scales: Mapping[str, int] | None = None,
+    newest: bool = False,
+) -> None:
+    """Print the rows on standard output, or the sentence that says why there are none.
+
+    Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
+    all. A limit keeps the first rows, or with `newest` the last ones. `scales` are those of `print_table`.
+    """
+    from latecomer.cli.render import print_csv, print_json_rows, print_table
+
+    out = out or sys.stdout
+    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
+    shown = rows.slice(max(rows.num_rows - most, 0) if newest else 0, most)
+    if form is Format.JSON:
+        print_json_rows(shown, out)
+    elif form is Format.CSV:
+        print_csv(shown, out)
+    elif not rows.num_rows:
+        print(empty, file=out)
+    else:
+        print_table(shown, out, scales)
+    if shown.num_rows < rows.num_rows:
+        some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
+        if form is Format.TABLE:
+            print(f"{some}; --limit all shows every one", file=out)
+        else:
+            note(some)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print an answer that is more than rows as one document."""
+    print(json.dumps(document, ensure_ascii=False, indent=1, default=str))

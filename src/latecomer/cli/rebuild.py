@@ -15,15 +15,17 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    From,
     OutputName,
+    To,
     WrongUsage,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     note,
     range_of,
     refusal,
+    show,
 )
 from latecomer.cli.verbs import group
 from latecomer.config.checks import require_output
@@ -36,10 +38,6 @@ if TYPE_CHECKING:
     from latecomer.log.progress import Progress
     from latecomer.store.rebuilds import Rebuild
 
-From = Annotated[
-    str | None, typer.Option("--from", help="Windows that start at this moment or later.", metavar="T")
-]
-To = Annotated[str | None, typer.Option("--to", help="Windows that start before this moment.", metavar="T")]
 Last = Annotated[
     str | None,
     typer.Option(
@@ -67,8 +65,7 @@ def plan(
     """Print what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
     from latecomer.after.rebuild import rebuilding
 
-    choose_zone(zone, file, output)
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     hush_spark()
     first, end = _range(pipeline, output, since, until, last)
     plan = rebuilding.plan(pipeline, output, first, end, watch=_watch)
@@ -101,10 +98,9 @@ def apply(
     """
     from latecomer.after.rebuild import rebuilding
 
-    choose_zone(zone, file, output)
+    pipeline = load(file, zone, output)
     if planned is not None and (since, until, last) != (None, None, None):
         raise WrongUsage("--plan", planned, "has its own range", "leave --from, --to and --last out")
-    pipeline = load(file)
     hush_spark()
     first, end = (None, None) if planned is not None else _range(pipeline, output, since, until, last)
     done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=_watch)
@@ -120,12 +116,10 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: 
     """The plans there are, and the rebuilds that were published: when, how long they took, and how much changed."""
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.store.rebuilds import Rebuilds
     from latecomer.store.store import open_store
 
-    choose_zone(zone, file, output)
-    pipeline = load(file)
+    pipeline = load(file, zone, output)
     require_output(pipeline, output)
     store = open_store(pipeline)
     rows = [
@@ -203,7 +197,7 @@ def _print_plan(plan: Rebuild) -> None:
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
     import pyarrow as pa
 
-    from latecomer.cli.render import print_json, show
+    from latecomer.cli.options import print_json
     from latecomer.store.rebuilds import largest_changes
 
     record = asdict(plan.record)

@@ -1,8 +1,9 @@
-"""`latecomer reconcile`: results compared with the same results from elsewhere."""
+"""`latecomer reconcile`, `latecomer certify`: results compared with others, or with what is computed again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +13,26 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    From,
     Limit,
     OutputName,
+    To,
     WrongUsage,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
+    moment_of,
     note,
     pairs_of,
+    print_json,
     range_of,
+    show,
+    writing,
 )
+from latecomer.model.zoned import read, written
 
 if TYPE_CHECKING:
+    from latecomer.after.certify.certificate import Certificate
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
 
@@ -56,12 +64,8 @@ def reconcile(
     tolerance: Annotated[
         str | None, typer.Option(help="Numbers so near are equal: 0.01, or 1%.", metavar="X")
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", help="Only windows that start from here on.", metavar="T")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", help="Only windows that start before.", metavar="T")
-    ] = None,
+    since: From = None,
+    until: To = None,
     explained_ok: Annotated[
         bool, typer.Option("--explained-ok", help="Exit 0, too, if the whole gap is explained.")
     ] = False,
@@ -81,11 +85,10 @@ def reconcile(
     from latecomer.after.reconcile.gaps import Tolerance
     from latecomer.after.reconcile.reconcile import reconcile as compare
 
-    choose_zone(zone, file, output)
+    pipeline = load(file, zone, output)
     source = Against(against, query, _names(names or []))
     first, end = range_of(("--from", since), ("--to", until))
     parsed = None if tolerance is None else Tolerance.parse(tolerance)
-    pipeline = load(file)
     if source.is_log:
         hush_spark()
     comparison = compare(pipeline, output, source, tolerance=parsed, since=first, until=end, zone=zone)
@@ -110,8 +113,6 @@ def _names(written: Sequence[str]) -> dict[str, str]:
 
 
 def _print(comparison: Reconciliation, form: Format, limit: int | None) -> None:
-    from latecomer.cli.render import show
-
     if form is Format.JSON:
         _print_json(comparison, limit)
     elif form is Format.CSV:
@@ -122,21 +123,21 @@ def _print(comparison: Reconciliation, form: Format, limit: int | None) -> None:
 
 def _print_text(comparison: Reconciliation, limit: int) -> None:
     from latecomer.after.reconcile.reconcile import EXPLAINED
-    from latecomer.cli.render import changes_in_words, print_table, show
+    from latecomer.cli.render import changes_in_words, print_table
 
     typer.echo(f"{comparison.output} against {comparison.against}: {changes_in_words(comparison.counts)}")
     if any(gap.gap is not None for gap in comparison.gaps):
-        print_table(comparison.totals, short_decimals=True)
+        print_table(comparison.totals, scales={})
     if comparison.rows.num_rows:
         state = "explained" if comparison.explained else "not explained"
         if comparison.explained and comparison.rows[EXPLAINED].null_count:
             state = "explained in total (where explained is empty, by amounts whose windows are not known)"
         typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
-        show(comparison.rows, Format.TABLE, "", limit, short_decimals=True)
+        show(comparison.rows, Format.TABLE, "", limit, scales={})
 
 
 def _print_json(comparison: Reconciliation, limit: int | None) -> None:
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     whole = {
         "output": comparison.output,
@@ -152,10 +153,113 @@ def _print_json(comparison: Reconciliation, limit: int | None) -> None:
 
 
 def _certify(comparison: Reconciliation, passed: bool, path: Path, pipeline: Pipeline) -> None:
-    from latecomer.after.certify.certificate import certify
-    from latecomer.cli.certify import write
+    from latecomer.after.certify.certificate import certify as issue
 
     if passed:
-        write(certify(pipeline, comparison.output), "--certificate", path)
+        _write(issue(pipeline, comparison.output), "--certificate", path)
     else:
         note("no certificate was written: the results do not agree")
+
+
+# Certificates
+
+
+def certify(
+    file: File,
+    output: OutputName,
+    at: Annotated[
+        str | None,
+        typer.Option(help="Windows closed at this watermark; at the present one by default.", metavar="W"),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="Write the certificate to a file.", metavar="PATH")] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Compute the certified results again from the log and compare.", metavar="CERT"),
+    ] = None,
+    form: Formatted = Format.TABLE,
+    zone: Zoned = None,
+) -> None:
+    """Certify the results of closed windows, or check a certificate.
+
+    With --check, exit 0 if the log reproduces the hash, 1 if it does not.
+    """
+    pipeline = load(file, zone, output)
+    if check is not None and (at is not None or to is not None):
+        option, value = ("--at", at) if at is not None else ("--to", str(to))
+        raise WrongUsage(option, value or "", "cannot go with --check", "leave one of the two out")
+    if check is not None:
+        _check(pipeline, output, check, form)
+        return
+    from latecomer.after.certify.certificate import certify as issue
+
+    certificate = issue(pipeline, output, None if at is None else moment_of("--at", at))
+    if to is not None:
+        _write(certificate, "--to", to)
+    if form is Format.JSON:
+        typer.echo(certificate.written(), nl=False)
+        return
+    excluded = "; ".join(f"{name} ({why})" for name, why in certificate.excluded.items())
+    _show(
+        {
+            "output": f"{certificate.output} of pipeline {certificate.pipeline}",
+            "watermark": written(read(certificate.watermark)) or "",
+            "batches": str(certificate.batches),
+            "rows": str(certificate.rows),
+            "columns": ", ".join(certificate.columns),
+            "not hashed": excluded or "-",
+            "sha256": certificate.sha256,
+        },
+        form,
+    )
+
+
+def _write(certificate: Certificate, option: str, path: Path) -> None:
+    """Write a certificate to the file of an option: whole, or not at all."""
+    if path.is_dir():
+        raise WrongUsage(option, str(path), "is a folder", "name a file")
+    draft = path.with_name(path.name + ".part")
+    with writing(option, path):
+        try:
+            draft.write_text(certificate.written(), encoding="utf-8")
+            draft.replace(path)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+
+
+def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
+    from latecomer.after.certify.certificate import check, read_certificate
+
+    certificate = read_certificate(path)
+    hush_spark()
+    checked = check(pipeline, output, certificate)
+    fields = {
+        "reproduced": "yes" if checked.reproduced else "no",
+        "watermark": written(read(certificate.watermark)) or "",
+        "batches": str(certificate.batches),
+        "rows certified": str(certificate.rows),
+        "rows by the log": str(checked.rows),
+        "sha256 certified": certificate.sha256,
+        "sha256 by the log": checked.sha256,
+    }
+    if form is Format.JSON:
+        whole = {
+            "reproduced": checked.reproduced,
+            "stands": checked.stands,
+            "certified": {"rows": certificate.rows, "sha256": certificate.sha256},
+            "recomputed": {"rows": checked.rows, "sha256": checked.sha256},
+        }
+        print_json(whole)
+    else:
+        _show(fields, form)
+    if not checked.stands:
+        note("the store's results of these windows are no longer those that were certified")
+    if not checked.reproduced:
+        raise typer.Exit(1)
+
+
+def _show(fields: dict[str, str], form: Format) -> None:
+    import pyarrow as pa
+
+    show(pa.table({"field": list(fields), "value": list(fields.values())}), form, "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load, note
+from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load, note, show
 from latecomer.cli.verbs import group
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
@@ -215,7 +215,6 @@ def inventory(
     nowhere.
     """
     from latecomer.after.inventory import of_log, of_topics
-    from latecomer.cli.render import show
     from latecomer.schemas.inventory.registered import NOWHERE, as_rows
     from latecomer.store.store import open_store
 
@@ -270,8 +269,6 @@ def audit(
 ) -> None:
     """Print every change: who, when, from where, what it was before and after. The token needs the scope admin."""
     import pyarrow as pa
-
-    from latecomer.cli.render import show
 
     texts = []
     with _asked(store, url, token_file) as asked:

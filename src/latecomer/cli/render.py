@@ -11,60 +11,27 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from latecomer.cli.options import ALL, Format, note
 from latecomer.cli.terminal import csv_cell
 from latecomer.errors.harmless import harmless
 from latecomer.model.durations import shown_duration
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.markup import aligned, is_number
+from latecomer.model.types import scale_of
 from latecomer.model.written_values import csv_column, csv_line, json_rows, short_text
 from latecomer.model.zoned import current_zone, moment_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
+    from latecomer.store.store import Store
+
 MISSING = "-"
-MOST_ROWS = 100
-"""The rows of a table if no limit is given."""
 
 
-def show(
-    rows: pa.Table,
-    form: Format,
-    empty: str,
-    limit: int | None = ALL,
-    short_decimals: bool = False,
-    out: TextIO | None = None,
-    scales: Mapping[str, int] | None = None,
-    newest: bool = False,
-) -> None:
-    """Print the rows on standard output, or the sentence that says why there are none.
-
-    Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
-    all. A limit keeps the first rows, or with `newest` the last ones. `short_decimals` and `scales` are those of
-    `print_table`.
-    """
-    out = out or sys.stdout
-    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
-    shown = rows.slice(max(rows.num_rows - most, 0) if newest else 0, most)
-    if form is Format.JSON:
-        _print_json(shown, out)
-    elif form is Format.CSV:
-        _print_csv(shown, out)
-    elif not rows.num_rows:
-        print(empty, file=out)
-    else:
-        print_table(shown, short_decimals, out, scales)
-    if shown.num_rows < rows.num_rows:
-        some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
-        if form is Format.TABLE:
-            print(f"{some}; --limit all shows every one", file=out)
-        else:
-            note(some)
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print an answer that is more than rows as one document."""
-    print(json.dumps(document, ensure_ascii=False, indent=1, default=str))
+def scales_of(store: Store) -> dict[str, int]:
+    """How many digits after the point each unit of the ledger has: a sum those of its column; what is counted is
+    whole."""
+    return {column: scale_of(kind) for column, kind in store.columns.items()} | {EVENTS: 0, ASSIGNMENTS: 0}
 
 
 def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
@@ -77,7 +44,7 @@ def changes_in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count or change == "equal")
 
 
-def _print_json(rows: pa.Table, out: TextIO) -> None:
+def print_json_rows(rows: pa.Table, out: TextIO) -> None:
     opened = "[\n"
     for row in json_rows(rows, current_zone()):
         out.write(opened + json.dumps(row, ensure_ascii=False, allow_nan=False))
@@ -85,7 +52,7 @@ def _print_json(rows: pa.Table, out: TextIO) -> None:
     out.write("[]\n" if opened == "[\n" else "\n]\n")
 
 
-def _print_csv(rows: pa.Table, out: TextIO) -> None:
+def print_csv(rows: pa.Table, out: TextIO) -> None:
     out.write(csv_line([csv_cell(name) for name in rows.schema.names]))
     columns = (map(csv_cell, csv_column(column, current_zone())) for column in rows.columns)
     out.writelines(map(csv_line, zip(*columns, strict=True)))
@@ -127,20 +94,15 @@ def _decimal(value: Decimal, least: int) -> str:
     return f"{whole}.{after}" if after else whole
 
 
-def print_table(
-    rows: pa.Table,
-    short_decimals: bool = False,
-    out: TextIO | None = None,
-    scales: Mapping[str, int] | None = None,
-) -> None:
+def print_table(rows: pa.Table, out: TextIO | None = None, scales: Mapping[str, int] | None = None) -> None:
     """Print a table: framed on a terminal, else plain and as wide as it needs to be.
 
-    With `short_decimals` it leaves out the zeros at the end of each decimal, for columns of mixed units. `scales` says
-    for a row's `unit` how many digits after the point its decimals keep nevertheless.
+    With `scales`, decimals have no zeros at their end, for columns of mixed units. It says for a row's `unit` how many
+    digits after the point they keep nevertheless.
     """
     out = out or sys.stdout
     digits = None
-    if short_decimals:
+    if scales is not None:
         digits = [scales.get(unit, 0) for unit in rows["unit"].to_pylist()] if scales else [0] * rows.num_rows
     cells = [_table_values(column, digits) for column in rows.columns]
     names = [harmless(name) for name in rows.schema.names]

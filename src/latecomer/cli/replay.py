@@ -13,19 +13,22 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     Limit,
+    Outputs,
     WrongUsage,
     Zoned,
-    choose_zone,
     hush_spark,
     load,
     note,
     pairs_of,
+    print_json,
+    show,
 )
 from latecomer.model.counting import counted
 from latecomer.model.zoned import in_zone
 
 if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay
+    from latecomer.config.models import Pipeline
 
 LARGEST = 10
 """How many differences of an output are shown by default."""
@@ -42,9 +45,7 @@ def replay(
             "--set", help="Suppose another setting, such as watermark.delay=2m.", metavar="FIELD=VALUE"
         ),
     ] = None,
-    output: Annotated[
-        list[str] | None, typer.Option("--output", "-o", help="Only this output.", metavar="NAME")
-    ] = None,
+    output: Outputs = None,
     to: Annotated[
         Path | None,
         typer.Option(help="Keep the replay in this new folder, as a store to read.", metavar="FOLDER"),
@@ -60,9 +61,8 @@ def replay(
     from latecomer.after.replay.replaying import replay as replay_pipeline
     from latecomer.model.windows import zone_of
 
-    choose_zone(zone, file, output[0] if output and len(output) == 1 else None)
+    pipeline = load(file, zone, output[0] if output and len(output) == 1 else None)
     supposed = _changes(changes or [])
-    pipeline = load(file)
     zones = {name: zone or zone_of(each.window) for name, each in pipeline.outputs.items()}
     hush_spark()
     replayed = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)
@@ -73,7 +73,7 @@ def replay(
         if replayed.repeated:
             note(_repeated_in_words(replayed.repeated))
     else:
-        _print_text(replayed, changes or [], zones, LARGEST if limit is None else limit)
+        _print_text(pipeline, replayed, changes or [], zones, LARGEST if limit is None else limit)
     if replayed.exact and not replayed.equal:
         raise typer.Exit(1)
 
@@ -91,11 +91,14 @@ def _changes(written: Sequence[str]) -> dict[str, object]:
     return supposed
 
 
-def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, str], limit: int) -> None:
+def _print_text(
+    pipeline: Pipeline, replayed: Replay, changes: Sequence[str], zones: Mapping[str, str], limit: int
+) -> None:
     """In words; the moments of each output in its own zone."""
     import pyarrow.compute as pc
 
-    from latecomer.cli.render import print_table, show
+    from latecomer.cli.render import print_table, scales_of
+    from latecomer.store.store import open_store
 
     typer.echo(
         f"replayed {counted(replayed.batches, 'batch')} {'with ' + ', '.join(changes) if changes else 'as they were'}"
@@ -107,14 +110,15 @@ def _print_text(replayed: Replay, changes: Sequence[str], zones: Mapping[str, st
     changed = replayed.fates.filter(pc.not_equal(replayed.fates["difference"], 0))
     if changed.num_rows:
         typer.echo("\nwhat became of events")
-        print_table(changed, short_decimals=True)
+        print_table(changed, scales=scales_of(open_store(pipeline)))
     for name, output in replayed.outputs.items():
         for what in ("panes", "late rows", "ledger lines") if replayed.exact else ("panes",):
             rows = getattr(output, _PARTS[what]).rows
             if rows.num_rows:
                 typer.echo(f"\n{name}: {what}, the largest difference first")
+                scales = scales_of(open_store(pipeline)) if what == "ledger lines" else None
                 with in_zone(zones[name]):
-                    show(rows, Format.TABLE, "", limit, short_decimals=True)
+                    show(rows, Format.TABLE, "", limit, scales=scales)
 
 
 def _repeated_in_words(count: int) -> str:
@@ -145,8 +149,6 @@ def _lines(replayed: Replay) -> Iterator[str]:
 
 def _print_csv(replayed: Replay, outputs: Sequence[str], limit: int | None) -> None:
     """The differing panes, if one output was asked for; else a line for each output."""
-    from latecomer.cli.render import show
-
     rows = replayed.outputs[outputs[0]].panes.rows if len(outputs) == 1 else replayed.summary
     show(rows, Format.CSV, "", limit)
 
@@ -155,7 +157,7 @@ def _print_json(
     replayed: Replay, changes: Mapping[str, object], zones: Mapping[str, str], limit: int | None
 ) -> None:
     """As one object; the moments of each output in its own zone."""
-    from latecomer.cli.render import json_table, print_json
+    from latecomer.cli.render import json_table
 
     compared: dict[str, object] = {}
     for name, output in replayed.outputs.items():

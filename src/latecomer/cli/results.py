@@ -18,11 +18,11 @@ from latecomer.cli.options import (
     OutputName,
     WrongUsage,
     Zoned,
-    choose_zone,
     key_of,
     moment_of,
     note,
     open_reader,
+    show,
 )
 from latecomer.model.words import key_in_words
 
@@ -86,9 +86,7 @@ def results(
     zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
-    from latecomer.cli.render import show
-
-    choose_zone(zone, file, output)
+    reader = open_reader(file, zone, output)
     if clock is not None:
         as_of, as_of_arrival = _by_clock(clock, as_of, as_of_arrival)
     texts = {"--as-of": as_of, "--as-of-arrival": as_of_arrival}
@@ -110,11 +108,10 @@ def results(
         from latecomer.observe.nowcast.nowcasting import nowcast as nowcast_of
 
         _require_alone("--nowcast", {"--serving": serving, "--prefer": prefer, **texts})
-        found = nowcast_of(open_reader(file), output, valid, key_values)
+        found = nowcast_of(reader, output, valid, key_values)
         show(found.rows, form, "no window is open or has closed recently", limit)
         note(*found.notes)
         return
-    reader = open_reader(file)
     if serving and prefer is not None:
         fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
         raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)

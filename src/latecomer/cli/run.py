@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.json_log import LogFormat
 from latecomer.cli.options import (
     File,
     Format,
@@ -17,12 +16,13 @@ from latecomer.cli.options import (
     Master,
     Zoned,
     address_of,
-    choose_zone,
     hush_spark,
     load,
     print_warnings,
     share_of,
+    source_paths,
 )
+from latecomer.cli.reporting import LogFormat
 from latecomer.cli.steps import current
 from latecomer.errors import MachineError, StoreInUse
 
@@ -74,10 +74,9 @@ def run(
     display, stop = current(), threading.Event()
     watch: Watch | None = None
     try:
-        choose_zone(zone, file)
+        pipeline = load(file, zone)
         most = None if max_dead is None else share_of("--max-dead", max_dead)
-        pipeline = load(file)
-        print_warnings(pipeline, file)
+        print_warnings(pipeline, file, source_paths(pipeline))
         serving = None
         if metrics is not None:  # an address that cannot be served is reported before Spark starts
             from latecomer.observe.metrics_server import ServedMetrics

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.cli.json_log import JsonDisplay
 from latecomer.cli.options import Format
 from latecomer.cli.render import print_table
+from latecomer.cli.reporting import JsonDisplay
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
 from latecomer.engine.ledger.report import by_output, progress_of, rate

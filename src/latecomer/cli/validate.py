@@ -1,13 +1,15 @@
-"""`latecomer validate`: the pipeline checked, and shown in plain words."""
+"""`latecomer validate`, `latecomer schema`: the pipeline file checked, in words, and for editors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, load, print_warnings
+from latecomer.cli.options import File, load, print_warnings, source_paths
 from latecomer.cli.pipeline_words import (
     event_in_words,
     firings_in_words,
@@ -34,12 +36,12 @@ MOST_FILES = 1_000
 if TYPE_CHECKING:
     from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
+    from latecomer.config.paths import SourcePath
 
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
     from latecomer.config.load import check_against, check_secrets, doubts
-    from latecomer.config.paths import SourcePath, list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.source_columns import columns_known, source_columns
     from latecomer.store.store import Store
@@ -47,39 +49,35 @@ def validate(file: File) -> None:
     pipeline = load(file)
     check_secrets(pipeline, file)
     pinned = read_pins(pipeline.store_path) is not None
-    file_counts = {
-        name: len(list_files(view.source_path)) if view.source.files else 0
-        for name, view in pipeline.views.items()
-    }
+    paths = source_paths(pipeline)
     columns: Columns | None = None
     if columns_known(pipeline):
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
         Store(pipeline, columns).require_harmless()
-    for line in _described(pipeline, file_counts, columns, pinned):
+    for line in _described(pipeline, paths, columns, pinned):
         typer.echo(harmless(line))
-    print_warnings(pipeline, file)
-    paths = [SourcePath(view.source_path) for view in pipeline.views.values() if view.source.files]
-    hindrances = [harmless(sentence) for path in paths for sentence in path.hindrances()]
+    print_warnings(pipeline, file, paths)
+    hindrances = [harmless(sentence) for path in paths.values() for sentence in path.hindrances()]
     for warning in (*doubts(pipeline, file), *hindrances):
         typer.echo(f"warning: {warning}", err=True)
 
 
 def _described(
-    pipeline: Pipeline, files: Mapping[str, int], columns: Columns | None, pinned: bool
+    pipeline: Pipeline, paths: Mapping[str, SourcePath], columns: Columns | None, pinned: bool
 ) -> Iterator[str]:
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
     for name, view in pipeline.views.items():
-        named = f"{name}: " if name else ""
-        yield f"source     {named}{source_in_words(view, files[name])}"
+        named, files = f"{name}: " if name else "", paths[name].listed if name in paths else []
+        yield f"source     {named}{source_in_words(view, len(files))}"
         if columns is None:
             schema = place_in(name, "source.schema")
             yield f"columns    could not be checked yet: there is no file, and {schema} is not declared"
         else:
-            yield f"columns    {_types(view, columns.read_from(name))} ({_origin(view, files[name], pinned)})"
+            yield f"columns    {_types(view, columns.read_from(name))} ({_origin(view, len(files), pinned)})"
             yield from _of_schema(view, columns)
-            yield from _unknown_fields(pipeline, name, view, columns, pinned)
+            yield from _unknown_fields(pipeline, name, view, files, columns, pinned)
             for new, made_from in view.renames.items():
                 yield f"           {new} is the source's {made_from}"
         yield f"event      {event_in_words(view)}"
@@ -123,11 +121,10 @@ def _types(view: Pipeline, read: Mapping[str, str]) -> str:
 
 
 def _unknown_fields(
-    pipeline: Pipeline, name: str, view: Pipeline, columns: Columns, pinned: bool
+    pipeline: Pipeline, name: str, view: Pipeline, files: Sequence[str], columns: Columns, pinned: bool
 ) -> Iterator[str]:
     """What becomes of fields that are no columns, and which fields these are in the files and in the log."""
     from latecomer.config.columns import unknown_in_files
-    from latecomer.config.paths import list_files
 
     if view.source.has_own_decoder:
         return
@@ -135,9 +132,8 @@ def _unknown_fields(
     read, unknown = view.source.files, list[str]()
     if read is not None and read.header and not isinstance(read.format, Decoder):
         known = [view.source_name(column) for column in columns.read_from(name)]
-        paths = list_files(view.source_path)
         # Only the first rows of the existing files are looked at.
-        unknown = unknown_in_files(known, paths, read.format, read.delimiter, read.encoding)
+        unknown = unknown_in_files(known, files, read.format, read.delimiter, read.encoding)
     become = {
         "keep": "are kept with the event",
         "ignore": "are thrown away; unknown_fields: keep would keep them",
@@ -185,3 +181,28 @@ def _origin(view: Pipeline, files: int, pinned: bool) -> str:
     if isinstance(view.format, RegisteredJson) and view.format.subject is not None:
         return f"of the JSON Schema of {view.format.subject}"
     return "inferred from the files" if files else "as the source says"
+
+
+def schema(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A pipeline file, for the columns of its source.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of the pipeline file, for editors that complete and check YAML.
+
+    With FILE, print the columns of its source as YAML, to be declared there.
+    """
+    from latecomer.config.jsonschema import pipeline_schema
+
+    if file is None:
+        typer.echo(json.dumps(pipeline_schema(), indent=2))
+        return
+    import yaml
+
+    from latecomer.store.source_columns import source_columns
+
+    pipeline = load(file)
+    columns = source_columns(pipeline, file)
+    found = {name: {"schema": dict(columns.read_from(name))} for name in pipeline.views}
+    shown = {"sources": found} if pipeline.sources else {"source": found[""]}
+    typer.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=1000), nl=False)

@@ -63,10 +63,19 @@ GROUPS = {
         "doctor": "Check Java, Spark, packages, memory and, with FILE, source, sinks and store. Exit 1 on a problem.",
     },
 }
-"""The verbs by purpose, in the order of `latecomer --help`, each with the first sentence of its own help. A verb is the
-function of its name in the module of its name."""
+"""The verbs by purpose, in the order of `latecomer --help`, each with the first sentence of its own help."""
 if importlib.util.find_spec("latecomer.cli.demo") is None:
     del GROUPS["Run"]["demo"]
+_TOGETHER = {
+    "looking": ("panes", "late", "watermarks", "ledger", "gaps"),
+    "reconcile": ("certify",),
+    "corrections": ("correct", "serving"),
+    "validate": ("schema",),
+    "health": ("status", "check", "dashboard", "metrics"),
+    "upkeep": ("compact", "snapshot", "move", "upgrade"),
+}
+MODULES = {name: module for module, names in _TOGETHER.items() for name in names}
+"""The verbs that share a module; any other has the module of its name. A function has the name of its verb."""
 VERBS = {name: does for verbs in GROUPS.values() for name, does in verbs.items()}
 
 
@@ -107,7 +116,7 @@ def group(name: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
 @cache
 def _built(name: str) -> Any:
     word = name.replace("-", "_")
-    definition = getattr(importlib.import_module(f"latecomer.cli.{word}"), word)
+    definition = getattr(importlib.import_module(f"latecomer.cli.{MODULES.get(name, word)}"), word)
     if isinstance(definition, typer.Typer):
         command: Any = typer.main.get_group(definition)
     else:

@@ -175,14 +175,14 @@ def unusable_names(place: str, names: Iterable[str]) -> Iterator[Problem]:
 
 def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """The columns that make events, each with its field in the pipeline file."""
-    event, read, key = pipeline.event, pipeline.source.in_files, pipeline.source.key
+    event, key = pipeline.event, pipeline.source.key
     named = {
         "event.time": event.time,
         "event.partition": event.partition,
         "event.producer": event.producer,
         "event.producer_seq": event.producer_seq,
         f"source.{key}.order_by": pipeline.order_by,
-        f"source.{key}.partition": None if read is None else read.partition,
+        f"source.{key}.partition": pipeline.source.arrivals.partition,
         "watermark.marker": pipeline.watermark.needs.marker,
     }
     yield from ((field, column) for field, column in named.items() if column is not None)

@@ -28,7 +28,7 @@ from latecomer.config.encodings import (
     other_encoding,
 )
 from latecomer.config.own import Decoder
-from latecomer.config.paths import list_files, misnamed_files, special_files
+from latecomer.config.paths import SourcePath, special_files
 from latecomer.errors import SourceError
 from latecomer.model.counting import counted
 from latecomer.model.paths import DEEPEST
@@ -46,18 +46,17 @@ _INTO = "\0"
 """Separates the names on the way to a field. These names may have dots."""
 
 
-def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
+def source_warnings(source: SourcePath, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
     """What cannot be read of the files that exist now, a sentence each: special files, names that are not UTF-8, the
     first text file in another encoding and how many others, and the columns of Parquet that are left out."""
     sentences = [
-        f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
-        for name in misnamed_files(pattern)
+        f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it" for name in source.misnamed
     ]
     sentences += [
-        f"{name!r} is not read: it is {kind}; remove it" for name, kind in special_files(pattern).items()
+        f"{name!r} is not read: it is {kind}; remove it" for name, kind in special_files(source).items()
     ]
     if file_format in ("csv", "json") and encoding == UTF8:
-        files = list_files(pattern)
+        files = source.listed
         foreign = list(filter(None, map(_no_utf8, files[:SAMPLE_FILES])))
         others = len(foreign) - 1
         among = f" of the first {SAMPLE_FILES}" if len(files) > SAMPLE_FILES else ""
@@ -71,7 +70,7 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
 
     return sentences + [
         f"column {column} ({kind}) is left out: its type is not supported; {advice}"
-        for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
+        for column, (kind, advice) in columns_left_out(source.listed[:SAMPLE_FILES]).items()
     ]
 
 

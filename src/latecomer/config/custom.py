@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from latecomer.config.own import Named, Written, lacking
 from latecomer.errors import nearest
-from latecomer.model.base import Model
+from latecomer.model.base import Model, in_own_words
 from latecomer.model.strategies import Custom, Strategy
 
 MISTAKE = "mistake_within"
@@ -25,11 +25,11 @@ _Kind = TypeVar("_Kind", bound=Model)
 _Own = TypeVar("_Own", bound=Named)
 
 
-def load_strategy(written: Custom, base: Path) -> Strategy:
-    """An instance of the strategy that the file names, with its options."""
-    strategy = _load(written.strategy, base, Strategy, "strategy")
+def load_strategy(written: Custom, base: Path, place: str = "") -> Strategy:
+    """An instance of the strategy that the file names, with its options; `place` stands before fields in mistakes."""
+    strategy = _load(written.strategy, base, Strategy, f"{place}strategy")
     shared = written.model_dump(mode="json", include=written.model_fields_set & Strategy.model_fields.keys())
-    return _made(strategy, {**shared, **written.options}, "options", "options: of ", Strategy)
+    return _made(strategy, {**shared, **written.options}, f"{place}options", "options: of ", Strategy)
 
 
 def load_own(written: Written, kind: type[_Own], base: Path, field: str) -> _Own:
@@ -60,8 +60,7 @@ def _made(
     except ValidationError as error:
         first, name = error.errors()[0], called or model.__name__
         field = ".".join(str(step) for step in (place, *first["loc"]))
-        text = first["msg"].removeprefix("Value error, ")
-        message, _, fix = text.partition("; ")
+        message, fix = in_own_words(first)
         if first["type"] == "extra_forbidden":
             own = sorted(
                 each.alias or key

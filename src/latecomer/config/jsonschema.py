@@ -12,6 +12,7 @@ from latecomer.config.models import NAME, Pipeline
 from latecomer.config.own import OWN, PolledSource
 from latecomer.config.sources import SOURCES
 from latecomer.model.aggregates import FUNCTIONS, SYNONYMS, shown_function
+from latecomer.model.base import object_schema
 from latecomer.model.durations import PARTS, format_duration
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -68,15 +69,13 @@ def _source(made: dict[str, Any]) -> dict[str, Any]:
     others = {name: each for name, each in made["properties"].items() if name not in (*SOURCES, "own")}
     of_files = {name: each for name, each in others.items() if name != "format"}
     built_in = [
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 kind: {"$ref": f"#/$defs/{model.__name__}"},
                 **(others if issubclass(model, PolledSource) else of_files),
             },
-            "required": [kind],
-            "additionalProperties": False,
-        }
+            kind,
+        )
         for kind, model in SOURCES.items()
     ]
     own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(others)}]}
@@ -101,7 +100,7 @@ def _whole(pattern: str) -> str:
 
 
 def _tidy(node: Any, holds_names: bool = False) -> Any:
-    """The schema without titles, which repeat names, and with durations as they are written."""
+    """The schema without titles, which repeat names, and with durations as people write them."""
     if isinstance(node, list):
         return [_tidy(item) for item in node]
     if not isinstance(node, dict):

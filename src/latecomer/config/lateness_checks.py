@@ -7,7 +7,6 @@ from functools import partial
 
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.config.sink_checks import plain_passwords
 from latecomer.config.views import in_each_source
 from latecomer.errors import Problem
 from latecomer.model.durations import format_duration
@@ -41,8 +40,8 @@ def unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[P
 
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
-    """Settings that are allowed, and in some situations lose events or show a secret; each with the field to change."""
-    idle_after, problems = _longest_silence(pipeline), [*plain_passwords(pipeline), *_never_late(pipeline)]
+    """Settings that are allowed, and in some situations lose events; each with the field to change."""
+    idle_after, problems = _longest_silence(pipeline), [*_never_late(pipeline)]
     if idle_after is None:
         return problems
     what = "partition" if any(view.partition_column for view in pipeline.views.values()) else "source"
@@ -85,7 +84,13 @@ def _never_late(pipeline: Pipeline) -> Iterator[Problem]:
 _LEAVES = {TooLatePolicy.DROP: "are dropped", TooLatePolicy.SIDE_OUTPUT: "go to the side output"}
 
 
-def without_effect(pipeline: Pipeline) -> list[Problem]:
+def doubts(pipeline: Pipeline) -> list[Problem]:
+    """Settings that are probably mistakes: a partition that may hold the watermark for ever, a lateness that has no
+    effect, a schedule that leaves windows out."""
+    return [*_waiting_for_ever(pipeline), *_without_effect(pipeline), *_missed_by_schedules(pipeline)]
+
+
+def _without_effect(pipeline: Pipeline) -> list[Problem]:
     """An allowed lateness without effect: late events go where too late ones go. With event ids it has one: it decides
     how long ids are remembered."""
     return [
@@ -102,7 +107,7 @@ def without_effect(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
+def _missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
     """Schedules whose `last` is shorter than the pause between two runs: some windows are never rebuilt."""
     return [
         Problem(
@@ -117,7 +122,7 @@ def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
+def _waiting_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark for ever."""
     return in_each_source(pipeline, partial(_waits_for_ever, len(pipeline.sources) > 1))
 

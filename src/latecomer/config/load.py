@@ -11,11 +11,9 @@ from pydantic import BaseModel, ValidationError
 from latecomer.config import checks, column_checks, custom, lateness_checks
 from latecomer.config.kafka import StartAt
 from latecomer.config.models import Event, Pipeline
-from latecomer.config.operation import Alerts, Lease, Retention, Upkeep
+from latecomer.config.operation import Alerts, Lease, Retention, Schedule, Upkeep
 from latecomer.config.outputs import Output
 from latecomer.config.own import OWN
-from latecomer.config.schedule import Schedule
-from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.sources import SOURCES, NamedSource, Source
 from latecomer.config.views import in_source
@@ -100,23 +98,17 @@ def _require_none(problems: list[Problem], file: str | Path | None) -> None:
 
 def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
     """Raise if the pipeline refers to a secret that does not exist."""
-    _require_none(missing_secrets(pipeline), file)
+    _require_none(checks.missing_secrets(pipeline), file)
 
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """Settings that are allowed and may lose events, each with its line."""
-    return _with_lines(lateness_checks.warnings(pipeline), file)
+    """Settings that are allowed and may lose events, or show a secret, each with its line."""
+    return _with_lines([*checks.plain_passwords(pipeline), *lateness_checks.warnings(pipeline)], file)
 
 
 def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """Settings that lose nothing and are probably mistakes, each with its line: a partition that may hold the watermark
-    for ever, a lateness without effect, a schedule that leaves windows out."""
-    problems = [
-        *lateness_checks.waits_for_ever(pipeline),
-        *lateness_checks.without_effect(pipeline),
-        *lateness_checks.missed_by_schedules(pipeline),
-    ]
-    return _with_lines(problems, file)
+    """Settings that lose nothing and are probably mistakes, each with its line."""
+    return _with_lines(lateness_checks.doubts(pipeline), file)
 
 
 def _with_lines(problems: list[Problem], file: str | Path | None) -> list[Problem]:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -25,12 +25,11 @@ from pydantic import (
 
 from latecomer.config import profiles
 from latecomer.config.custom import load_own, load_strategy
-from latecomer.config.operation import Alerts, Lease, Retention, Upkeep, written_upkeep
+from latecomer.config.operation import Alerts, Lease, Retention, Schedule, Upkeep, written_upkeep
 from latecomer.config.outputs import Output
 from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import DerivedColumn, SourceColumn, WrittenEither, seen_columns, source_name
-from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
 from latecomer.model.base import Model
@@ -95,12 +94,17 @@ def _strategy(
     strategy = None if written is None else any_strategy(written, validated)
     if isinstance(strategy, Custom):
         strategy = load_strategy(strategy, base)
+    profile = info.data.get("profile")
+    if strategy is not None:
+        strategy = profiles.with_profile(strategy, profile, "watermark")
     if not sources or isinstance(strategy, BySource):
         return strategy
-    return BySource.of_strategies(_in_one_rhythm(sources, strategy))
+    return BySource.of_strategies(_in_one_rhythm(sources, strategy, profile))
 
 
-def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) -> dict[str, Strategy]:
+def _in_one_rhythm(
+    sources: Mapping[str, NamedSource], common: Strategy | None, profile: str | None
+) -> dict[str, Strategy]:
     """The strategy of each source: its own, or the common one. All have the same ticks."""
     strategies: dict[str, Strategy] = {}
     for name, source in sources.items():
@@ -109,7 +113,7 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
             raise ValueError(
                 f"source {name} has no watermark; write sources.{name}.watermark, or watermark for all of them"
             )
-        strategies[name] = strategy
+        strategies[name] = profiles.with_profile(strategy, profile, "watermark")
     written = {
         strategy.every
         for strategy in (common, *strategies.values())
@@ -128,12 +132,9 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
 
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
     """The output, with the user-defined classes of its sinks loaded."""
-    loaded = {
-        "sinks": _loaded_sinks(output.sinks, base, f"{name}.sinks."),
-        "late_to": _loaded_sinks(output.late_to, base, f"{name}.late_to."),
-    }
-    is_unchanged = all(getattr(output, field) == sinks for field, sinks in loaded.items())
-    return output if is_unchanged else output.model_copy(update=loaded)
+    fields = {"sinks": output.sinks, "late_to": output.late_to}
+    loaded = {field: _loaded_sinks(sinks, base, f"{name}.{field}.") for field, sinks in fields.items()}
+    return output if loaded == fields else output.model_copy(update=loaded)
 
 
 def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple[Sink, ...]:
@@ -203,14 +204,6 @@ class Pipeline(Model):
         default_factory=dict, description="output: when to rebuild it, and how far back"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _with_profile(cls, fields: Any) -> Any:
-        profile = fields.get("profile") if isinstance(fields, dict) else None
-        if not isinstance(profile, str) or profile not in profiles.PROFILES:
-            return fields
-        return profiles.applied(profile, fields)
-
     @field_validator("name")
     @classmethod
     def _plain_name(cls, name: str) -> str:
@@ -225,7 +218,7 @@ class Pipeline(Model):
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is not a usable name; {_NAME_FIX}")
         base = info.data.get("base", Path())
-        return {name: loaded_source(source, base) for name, source in sources.items()}
+        return {name: loaded_source(source, base, f"{name}.") for name, source in sources.items()}
 
     @field_validator("outputs")
     @classmethod
@@ -239,8 +232,9 @@ class Pipeline(Model):
                 raise ValueError(
                     f"outputs {other!r} and {name!r} clash: they differ only in case; rename one"
                 )
-        base = info.data.get("base", Path())
-        return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
+        base, profile = info.data.get("base", Path()), info.data.get("profile")
+        filled = {name: profiles.output_with_profile(output, profile) for name, output in outputs.items()}
+        return {name: _with_own_sinks(name, output, base) for name, output in filled.items()}
 
     @field_validator("dead_letters_to")
     @classmethod
@@ -303,18 +297,15 @@ class Pipeline(Model):
     @property
     def order_by(self) -> str | None:
         """The column with the arrival time. Without one, the source gives the arrival time of each row."""
-        read = self.source.in_files
-        return None if read is None else read.order_by
+        return self.source.arrivals.order_by
 
     @property
     def partition_column(self) -> str | None:
-        read = self.source.in_files
-        return self.event.partition or (None if read is None else read.partition)
+        return self.event.partition or self.source.arrivals.partition
 
     @property
     def arrival_unit(self) -> Unit | None:
-        read = self.source.in_files
-        return (None if read is None else read.unit) or self.event.unit
+        return self.source.arrivals.unit or self.event.unit
 
     @property
     def declared_columns(self) -> dict[str, str] | None:

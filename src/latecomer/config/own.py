@@ -17,6 +17,18 @@ OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 """How the pipeline file names a user-defined class: module:Class."""
 
 
+def own_schema(what: str, **more: Any) -> dict[str, Any]:
+    """The JSON Schema of a user-defined class with its options."""
+    return {
+        "type": "object",
+        "description": f"{what} of your own, module:Class, with its options",
+        "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+        "minProperties": 1,
+        "maxProperties": 1,
+        **more,
+    }
+
+
 class Named(Model):
     """The base of classes that users may define. The options in the pipeline file are the fields of the class."""
 

@@ -140,7 +140,7 @@ class SourcePath:
         if not os.access(self.base, os.R_OK | os.X_OK):
             yield _may_not("source folder", self.base, "listed")
             return
-        closed = [file for file in self.files() if is_text(file) and not os.access(file, os.R_OK)]
+        closed = [file for file in self.listed if not os.access(file, os.R_OK)]
         if len(closed) > 1:
             yield _may_not(f"{len(closed):,} files of the source, such as", closed[0], "read")
         elif closed:
@@ -167,17 +167,26 @@ class SourcePath:
 
     def files(self) -> list[str]:
         """The files that exist now, in reading order: by modification time, then by path."""
-        if self.is_url:
-            return self._objects()
-        timed = []
-        for path in self._listed_now():
-            try:
-                about = os.stat(path)
-            except OSError:  # it was deleted, or is a link to nothing
-                continue
-            if stat.S_ISREG(about.st_mode):
-                timed.append((about.st_mtime_ns // 1_000_000, path))
-        return [path for _, path in sorted(timed)]
+        return self._objects() if self.is_url else _in_order(self._names_now())
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What it named when that was first asked: files, and what is no regular file."""
+        return list(self._names_now())
+
+    @cached_property
+    def _files(self) -> list[str]:
+        return self._objects() if self.is_url else _in_order(self.names)
+
+    @property
+    def listed(self) -> list[str]:
+        """The files that existed when that was first asked, without those that cannot be opened for their names."""
+        return [file for file in self._files if is_text(file)]
+
+    @property
+    def misnamed(self) -> list[str]:
+        """The files whose names are not UTF-8: neither Java nor Spark can open them."""
+        return [file for file in self._files if not is_text(file)]
 
     def _objects(self) -> list[str]:
         from latecomer.objects.files import below  # with Arrow: only where a path is a URL
@@ -186,7 +195,7 @@ class SourcePath:
         timed = ((about["last_modified"], f"{base}/{name}") for name, about in below(base) if about["size"])
         return [path for _, path in sorted(timed) if self.matches(path)]
 
-    def _listed_now(self) -> Iterator[str]:
+    def _names_now(self) -> Iterator[str]:
         deep = self.is_folder or self.many_folders
         return filter(self.matches, _below(self.base) if deep else _within(self.base))
 
@@ -218,29 +227,38 @@ class SourcePath:
         )
 
 
+def _in_order(names: Iterable[str]) -> list[str]:
+    """The regular files among these, in reading order."""
+    timed = []
+    for path in names:
+        try:
+            about = os.stat(path)
+        except OSError:  # it was deleted, or is a link to nothing
+            continue
+        if stat.S_ISREG(about.st_mode):
+            timed.append((about.st_mtime_ns // 1_000_000, path))
+    return [path for _, path in sorted(timed)]
+
+
 def _may_not(what: str, path: str, done: str) -> str:
     return f"{what} {path} cannot be {done}: permission is denied; give whoever runs latecomer the right to read there"
 
 
 def list_files(path: str) -> list[str]:
     """The files that a path or pattern names now, in reading order, without hidden and unfinished ones."""
-    return [file for file in SourcePath(path).files() if is_text(file)]
+    return SourcePath(path).listed
 
 
-def misnamed_files(path: str) -> list[str]:
-    """Files whose names are not UTF-8: neither Java nor Spark can open them."""
-    return [file for file in SourcePath(path).files() if not is_text(file)]
-
-
-def special_files(path: str) -> dict[str, str]:
+def special_files(source: SourcePath) -> dict[str, str]:
     """What a path names that is not a regular file, and what it is. Nothing is opened: a pipe without a writer would
     block its reader."""
-    source = SourcePath(path)
     if source.is_url:
         return {}
-    kinds = {name: special_kind(name) for name in source._listed_now() if is_text(name)}
+    kinds = {name: special_kind(name) for name in source.names if is_text(name)}
     special = {name: kind for name, kind in kinds.items() if kind is not None}
-    return special | dict.fromkeys(filter(is_text, folder_loops(path)), "a link to a folder that it lies in")
+    return special | dict.fromkeys(
+        filter(is_text, folder_loops(source.written)), "a link to a folder that it lies in"
+    )
 
 
 def special_kind(path: str | Path) -> str | None:

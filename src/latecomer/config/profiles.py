@@ -6,100 +6,69 @@ A profile sets only what the pipeline file leaves out. It never makes an output 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel
+from latecomer.config.outputs import Output
+from latecomer.model.base import Model
+from latecomer.model.triggers import Count
 
 Name = Literal["flink", "beam", "kafka", "spark"]
+_HOLD = {"on_idle": "hold"}
 
-PROFILES: dict[str, dict[str, Any]] = {
+PROFILES: dict[str, dict[str, dict[str, Any]]] = {
     "flink": {
-        "window.touching": "joins",
-        "window.final": "after_gap",
-        "trigger.on_time": "always",
-        "watermark.on_idle": "hold",
+        "window": {"touching": "joins", "final": "after_gap"},
+        "trigger": {"on_time": "always"},
+        "watermark": _HOLD,
     },
     "beam": {
-        "window.touching": "separate",
-        "window.final": "after_gap",
-        "trigger.on_time": "always",
-        "watermark.on_idle": "hold",
+        "window": {"touching": "separate", "final": "after_gap"},
+        "trigger": {"on_time": "always"},
+        "watermark": _HOLD,
     },
     "kafka": {
-        "window.touching": "joins",
-        "window.final": "after_gap",
-        "trigger.early": {"count": 1, "per": "batch"},  # as Kafka Streams' record cache does
-        "trigger.on_time": "if_changed",
-        "watermark.on_idle": "hold",
+        "window": {"touching": "joins", "final": "after_gap"},
+        # as Kafka Streams' record cache does
+        "trigger": {"early": Count(count=1, per="batch"), "on_time": "if_changed"},
+        "watermark": _HOLD,
     },
-    "spark": {"window.touching": "joins", "window.final": "after_gap", "watermark.on_idle": "hold"},
+    "spark": {"window": {"touching": "joins", "final": "after_gap"}, "watermark": _HOLD},
 }
-"""Setting → value. `window` and `trigger` apply to every output, `window` only where it is a session; `watermark`
-applies to the pipeline's watermark and to the own watermark of each source."""
+"""`window` and `trigger` apply to every output, `window` only where it is a session; `watermark` applies to the
+pipeline's watermark and to the own watermark of each source."""
+
+_Part = TypeVar("_Part", bound=Model)
 
 
-def applied(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a pipeline. Those that are not set are set by its profile."""
-    whole = dict(fields)
-    for field, fill in (("outputs", _output), ("sources", _source)):
-        if isinstance(named := fields.get(field), Mapping):
-            whole[field] = {name: fill(profile, each) for name, each in named.items()}
-    whole["watermark"] = _filled(fields.get("watermark"), _of(profile, "watermark"))
-    return whole
+def with_profile(part: _Part, profile: str | None, name: str) -> _Part:
+    """A part of a pipeline. The fields that are not set in it are set by the profile."""
+    defaults = {} if profile is None else PROFILES[profile].get(name, {})
+    missing = {field: value for field, value in defaults.items() if field not in part.model_fields_set}
+    return part.model_copy(update=missing) if missing else part
+
+
+def output_with_profile(output: Output, profile: str | None) -> Output:
+    """An output, whose trigger and session window have what the profile sets."""
+    if profile is None:
+        return output
+    trigger = with_profile(output.trigger, profile, "trigger")
+    window = with_profile(output.window, profile, "window") if output.window.merges else output.window
+    return output.model_copy(update={"trigger": trigger, "window": window})
 
 
 def settings(profile: str, sessions: bool) -> str:
     """What a profile sets, as the pipeline file would have it."""
     return ", ".join(
-        f"{setting}: {_written(value)}"
-        for setting, value in PROFILES[profile].items()
-        if sessions or not setting.startswith("window.")
+        f"{part}.{setting}: {_written(value)}"
+        for part, defaults in PROFILES[profile].items()
+        for setting, value in defaults.items()
+        if sessions or part != "window"
     )
 
 
-def _output(profile: str, output: Any) -> Any:
-    window = output.get("window") if isinstance(output, Mapping) else getattr(output, "window", None)
-    is_session = "session" in (window if isinstance(window, Mapping) else getattr(window, "kind", ""))
-    parts = {"trigger": _of(profile, "trigger")} | ({"window": _of(profile, "window")} if is_session else {})
-    return _with_parts({"trigger": {}, **output} if isinstance(output, Mapping) else output, parts)
-
-
-def _source(profile: str, source: Any) -> Any:
-    return _with_parts(source, {"watermark": _of(profile, "watermark")})
-
-
-def _with_parts(whole: Any, defaults: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A mapping or a model, with defaults for the fields of its parts."""
-    if isinstance(whole, Mapping):
-        return {
-            **whole,
-            **{name: _filled(whole[name], each) for name, each in defaults.items() if name in whole},
-        }
-    if isinstance(whole, BaseModel):
-        parts = {name: getattr(whole, name) for name in defaults}
-        return whole.model_copy(update={name: _filled(part, defaults[name]) for name, part in parts.items()})
-    return whole
-
-
-def _of(profile: str, part: str) -> dict[str, Any]:
-    named = (setting.split(".") for setting in PROFILES[profile])
-    return {name: PROFILES[profile][f"{first}.{name}"] for first, name in named if first == part}
-
-
-def _filled(written: Any, defaults: Mapping[str, Any]) -> Any:
-    """Fields that are set go first, whether in a mapping or in an object made in Python."""
-    if isinstance(written, Mapping):
-        return {**defaults, **written}
-    if isinstance(written, BaseModel):
-        missing = {name: value for name, value in defaults.items() if name not in written.model_fields_set}
-        whole = {**{name: getattr(written, name) for name in type(written).model_fields}, **missing}
-        return (
-            type(written).model_validate(whole) if "early" in missing else written.model_copy(update=missing)
-        )
-    return written
-
-
 def _written(value: Any) -> str:
+    if isinstance(value, Model):
+        value = value.model_dump()
     if not isinstance(value, Mapping):
         return str(value)
     return f"{{{', '.join(f'{name}: {each}' for name, each in value.items())}}}"

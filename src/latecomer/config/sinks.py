@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, WithJsonSchema, field_validator
 
 from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
-from latecomer.config.own import OWN, Named, Written
+from latecomer.config.own import OWN, Named, Written, own_schema
 from latecomer.config.secrets import without_references
 from latecomer.errors.redacting import redacted
+from latecomer.model.base import object_schema
 from latecomer.model.panes import Accumulation
 from latecomer.model.words import words
 
@@ -94,20 +95,16 @@ class ListedSink(NamedTuple):
     @property
     def name(self) -> str:
         """A name for a table of what it receives."""
-        return {
-            Stream.PANES: f"{self.output}",
-            Stream.LATE: f"{self.output}_late",
-            Stream.DEAD_LETTERS: "dead_letters",
-        }[self.stream]
+        if self.output is None:
+            return "dead_letters"
+        return self.output + ("_late" if self.stream is Stream.LATE else "")
 
     @property
     def owner(self) -> str:
         """The owner of the rows. No output can have the name of a side output or of the dead letters."""
-        return {
-            Stream.PANES: f"{self.output}",
-            Stream.LATE: f"{self.output}{_OF_LATE}",
-            Stream.DEAD_LETTERS: _DEAD_LETTERS,
-        }[self.stream]
+        if self.output is None:
+            return _DEAD_LETTERS
+        return self.output + (_OF_LATE if self.stream is Stream.LATE else "")
 
 
 def owner_in_words(owner: str) -> str:
@@ -350,13 +347,8 @@ class IcebergSink(Sink):
         return f"table {self.table}"
 
 
-SINKS: dict[str, type[Sink]] = {
-    sink.kind: sink
-    for sink in (
-        *(DeltaSink, IcebergSink, SqliteSink, DuckdbSink, PostgresSink),
-        *(ParquetSink, JsonlSink, KafkaSink),
-    )
-}
+_BUILT_IN = (DeltaSink, IcebergSink, SqliteSink, DuckdbSink, PostgresSink, ParquetSink, JsonlSink, KafkaSink)
+SINKS: dict[str, type[Sink]] = {sink.kind: sink for sink in _BUILT_IN}
 
 
 def _read_sink(written: object) -> object:
@@ -376,35 +368,16 @@ def _read_sink(written: object) -> object:
     return SINKS[kind].model_validate(fields)
 
 
+def _kind_schema(kind: str, sink: type[Sink]) -> dict[str, Any]:
+    short = {"type": "string", "description": f"{sink.short}: {sink.model_fields[sink.short].description}"}
+    return object_schema({kind: {"oneOf": [short, sink.model_json_schema()]}}, kind)
+
+
+_OPTIONS = {"anyOf": [{"type": "object"}, {"type": "string"}]}
 _SCHEMA: dict[str, Any] = {
     "oneOf": [
-        {
-            "type": "object",
-            "properties": {
-                kind: {
-                    "oneOf": [
-                        {
-                            "type": "string",
-                            "description": f"{sink.short}: {sink.model_fields[sink.short].description}",
-                        },
-                        sink.model_json_schema(),
-                    ]
-                }
-            },
-            "required": [kind],
-            "additionalProperties": False,
-        }
-        for kind, sink in SINKS.items()
-    ]
-    + [
-        {
-            "type": "object",
-            "description": "a sink of your own, module:Class, with its options",
-            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
-            "additionalProperties": {"anyOf": [{"type": "object"}, {"type": "string"}]},
-            "minProperties": 1,
-            "maxProperties": 1,
-        }
+        *(_kind_schema(kind, sink) for kind, sink in SINKS.items()),
+        own_schema("a sink", additionalProperties=_OPTIONS),
     ]
 }
 AnySink = Annotated[SerializeAsAny[Sink], BeforeValidator(_read_sink), WithJsonSchema(_SCHEMA)]

@@ -18,15 +18,22 @@ from pydantic import (
     model_validator,
 )
 
-from latecomer.config.custom import load_own, load_strategy, mistake
+from latecomer.config.custom import load_own, load_strategy, made_with, mistake
 from latecomer.config.encodings import UTF8, known_encoding
-from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
-from latecomer.config.registered import Protobuf, Registered, RegisteredJson, SchemaFormat
+from latecomer.config.own import (
+    OWN,
+    Decoder,
+    PolledSource,
+    WrittenDecoder,
+    WrittenSource,
+    own_schema,
+    read_source,
+)
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
-from latecomer.model.base import Model
+from latecomer.model.base import Model, object_schema
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.types import flat_types
 from latecomer.model.written_numbers import AS_USUAL, Numbers
@@ -34,6 +41,66 @@ from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
 UnknownFields = Literal["keep", "ignore", "dead_letter"]
+
+# Formats
+
+BuiltIn = Literal["json", "csv", "parquet"]
+FORMATS: tuple[str, ...] = get_args(BuiltIn)
+_REGISTERED: dict[str, type[Registered]] = {each.kind: each for each in (Avro, RegisteredJson, Protobuf)}
+_WORDS = tuple(dict.fromkeys((*FORMATS, *_REGISTERED)))
+
+
+def _read_format(written: object) -> object:
+    if isinstance(written, Decoder):
+        return written
+    name: object = written
+    options: Any = {}
+    if isinstance(written, dict) and len(written) == 1:
+        ((name, options),) = written.items()
+    if name in FORMATS and not options:
+        return name
+    if isinstance(name, str) and isinstance(options or {}, dict):
+        if name in _REGISTERED:
+            return made_with(_REGISTERED[name], options or {}, name)
+        if OWN.fullmatch(name):
+            return WrittenDecoder(name=name, options=options or {})
+    raise ValueError(
+        f"is not a format; write one of {', '.join(_WORDS)}, or a decoder of your own as module:Class"
+    )
+
+
+def _options(model: type[Registered]) -> dict[str, Any]:
+    made = model.model_json_schema()
+    properties = {
+        name: {key: value for key, value in each.items() if key not in ("default", "title")}
+        for name, each in made["properties"].items()
+    }
+    return object_schema(properties)
+
+
+_FORMAT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": [*_WORDS]},
+        {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
+        *(
+            object_schema({name: _options(_REGISTERED[name])}, name, description=f"{name}, with {what}")
+            for name, what in {
+                "avro": "the registry and the schema that the columns follow from",
+                "json": "the registry that knows the schemas of the writers",
+                "protobuf": "the registry, and the schema and the message that the columns follow from",
+            }.items()
+        ),
+        own_schema("a decoder"),
+    ]
+}
+Format = Annotated[
+    BuiltIn | SerializeAsAny[Decoder],
+    BeforeValidator(_read_format),
+    WithJsonSchema(_FORMAT_SCHEMA),
+]
+
+
+# Sources
 
 
 class Frames(Model):
@@ -44,6 +111,9 @@ class Frames(Model):
     )
     unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit by default")
     partition: str | None = Field(None, description="the source-partition column (as event.partition)")
+
+
+_UNSAID = Frames()
 
 
 class Files(Model):
@@ -152,13 +222,14 @@ class Source(Model):
     )
 
     @property
-    def in_files(self) -> Files | Frames | None:
-        """The settings of a source that is read from files: a folder, or DataFrames, which are saved as files."""
-        return self.files or self.dataframe
+    def arrivals(self) -> Files | Frames:
+        """How rows say when they came and of which partition they are. Only a source that is read from files has these
+        settings: a folder, or DataFrames, which are saved as files."""
+        return self.files or self.dataframe or _UNSAID
 
     @property
     def key(self) -> str:
-        """The key in the pipeline file for `in_files`."""
+        """The key in the pipeline file for `arrivals`."""
         return "files" if self.dataframe is None else "dataframe"
 
     @property
@@ -178,7 +249,7 @@ class Source(Model):
     def has_records(self) -> bool:
         """Whether events are single records that a decoder reads: from a topic, or in files of messages. Other files
         are read whole."""
-        if self.in_files is None:
+        if self.files is None and self.dataframe is None:
             return True
         return isinstance(self.written, Registered) and self.written.messages is not None
 
@@ -252,8 +323,7 @@ def _with_known_fields(source: _AnySource) -> _AnySource:
 
 
 def _require_registered(source: Source) -> None:
-    """Refuse avro and protobuf with incomplete options, and json with a registry where no record can have an id. It is
-    called once the options are known."""
+    """Refuse avro and protobuf with incomplete options, and json with a registry where no record can have an id."""
     written = source.written
     if isinstance(written, Registered) and written.messages is not None and source.files is None:
         raise ValueError("has messages, and that is how files hold them; leave it out")
@@ -313,18 +383,16 @@ class NamedSource(Source):
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
-def loaded_source(source: _AnySource, base: Path) -> _AnySource:
-    """The source, with the classes that the file names loaded."""
+def loaded_source(source: _AnySource, base: Path, place: str = "") -> _AnySource:
+    """The source, with the classes that the file names loaded; `place` stands before fields in mistakes."""
     loaded: dict[str, Any] = {}
     if isinstance(source, NamedSource) and isinstance(source.watermark, Custom):
-        loaded["watermark"] = load_strategy(source.watermark, base)
+        loaded["watermark"] = load_strategy(source.watermark, base, f"{place}watermark.")
     if isinstance(source.own, WrittenSource):
-        loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
+        loaded["own"] = load_own(source.own, PolledSource, base, f"{place}{source.own.name}")
     if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_format(source.format, base, "format")
+        loaded["format"] = load_own(source.format, Decoder, base, f"{place}format")
     if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_format(source.files.format, base, "files.format")
+        decoder = load_own(source.files.format, Decoder, base, f"{place}files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
-    made = source.model_copy(update=loaded) if loaded else source
-    _require_registered(made)
-    return _with_known_fields(made)
+    return _with_known_fields(source.model_copy(update=loaded) if loaded else source)

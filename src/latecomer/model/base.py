@@ -92,6 +92,12 @@ class Model(BaseModel, metaclass=_Checked):
                 return super().model_validate(*values, **options)
 
 
+def object_schema(properties: Mapping[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+    """The JSON Schema of a mapping that has these keys alone."""
+    needed = {"required": [*required]} if required else {}
+    return {"type": "object", "properties": dict(properties), **needed, "additionalProperties": False, **more}
+
+
 def without_defaults(written: Mapping[str, Any], **defaults: object) -> dict[str, Any]:
     """A model as it was written before it had these settings, where they have their defaults: so definitions in the
     first stores stay equal."""

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.rebuild.ranges import last_windows
+from latecomer.config.operation import Schedule
 from latecomer.config.outputs import Output
-from latecomer.config.schedule import Schedule
 from latecomer.log.progress import Progress, Watched
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, parse_duration, to_micros

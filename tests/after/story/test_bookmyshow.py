@@ -19,7 +19,7 @@ from latecomer.after.reading.choices import Origin
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.served import preferred, serving
-from latecomer.cli import demo_bookmyshow as telling
+from latecomer.cli.stories import bookmyshow_story as telling
 from latecomer.cli.stories.bookmyshow import OUTPUT, Place, Scenario, outage, write_scenario
 from latecomer.cli.stories.bookmyshow_story import Account, live_through, logged
 from latecomer.config.models import Pipeline

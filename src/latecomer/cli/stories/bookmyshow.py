@@ -8,13 +8,14 @@ The figures are drawn from a fixed seed: every run is the same.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from latecomer.cli.stories.shared import write_part
 
 START = datetime(2024, 5, 26, 14, 0, tzinfo=UTC)  # 19:30 IST
 DOWN_FROM, DOWN_UNTIL, LAST = 2, 24, 37
@@ -86,17 +87,11 @@ def write_scenario(folder: Path, scale: int = 100, files: int = FILES) -> Scenar
     evening = sorted(views.evening())
     size = -(-len(evening) // files)
     for number in range(files):
-        _write(arrivals, number, [line for *_, line in evening[number * size : (number + 1) * size]])
-    morning = [line for *_, line in sorted(views.morning())]
-    _write(next_morning, files, morning)
+        part = evening[number * size : (number + 1) * size]
+        write_part(arrivals, number, (line for *_, line in part), START)
+    morning = sorted(views.morning())
+    write_part(next_morning, files, (line for *_, line in morning), START)
     return Scenario(file, len(evening) + len(morning), views.buffered, views.next_morning, views.seen)
-
-
-def _write(folder: Path, number: int, lines: list[str]) -> None:
-    part = folder / f"{number:02d}.json"
-    part.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    landed = START.timestamp() + number  # one after the other, whatever the clock's resolution
-    os.utime(part, (landed, landed))
 
 
 Row = tuple[float, int, str]

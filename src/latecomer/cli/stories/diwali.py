@@ -8,11 +8,19 @@ published and rendered on a dashboard. The figures are drawn from a fixed seed: 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from latecomer.cli.stories.shared import batch, count, fates_table, rupees, simple_table, write_part
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from latecomer.after.reading.reader import Reader
+    from latecomer.spark.base import Work
 
 START = datetime(2026, 11, 8, 13, 55, tzinfo=UTC)  # 19:25 IST
 MINUTES = 25
@@ -25,6 +33,13 @@ BUFFERED = 1_824
 BUFFERED_SECONDS = 30
 CLOSED_MINUTE = START + timedelta(minutes=5)
 FILES = 5
+
+POLICIES = {
+    "dashboard": "drop",
+    "warehouse": "update",
+    "cfo_report": "side output",
+    "alerts": "retract",
+}
 
 PIPELINE = """\
 name: diwali
@@ -68,11 +83,8 @@ def write_scenario(folder: Path) -> tuple[Path, int]:
     payments = sorted(_payments(random.Random(2026)))  # noqa: S311 - a scenario, not a secret
     size = -(-len(payments) // FILES)
     for number in range(FILES):
-        part = arrivals / f"{number:02d}.json"
-        with open(part, "w", encoding="utf-8") as lines:
-            lines.writelines(line + "\n" for _, _, line in payments[number * size : (number + 1) * size])
-        landed = START.timestamp() + number  # one after the other, whatever the clock's resolution
-        os.utime(part, (landed, landed))
+        part = payments[number * size : (number + 1) * size]
+        write_part(arrivals, number, (line for *_, line in part), START)
     return file, len(payments)
 
 
@@ -121,3 +133,83 @@ def _at(second: float) -> datetime:
 
 def _iso(second: float) -> str:
     return _at(second).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# Told
+
+
+def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
+    """Run and show the story; returns the commands that show more, and what Spark did for it."""
+    from latecomer.after.reading.reader import Reader
+    from latecomer.config.load import load_pipeline
+    from latecomer.engine.running import run
+
+    with console.status("writing the payments of Diwali night …") as status:
+        file, payments = write_scenario(home)
+        console.print(f"{payments:,} UPI payments, 19:25 to 19:50 IST, from eight towers.")
+        console.print(
+            "At 19:30:14 the tower in Lucknow goes silent; at 19:47:22 it sends what it had buffered:\n"
+            "1,824 payments of the minute 19:30, closed and published sixteen minutes before. (A few others of\n"
+            "that minute were late, too, and came earlier.) After the last payment a drain closes every window,\n"
+            "because the night is over; a warning says what a drain means for input that comes later.\n"
+        )
+        status.update("starting Spark …")
+        done = run(
+            load_pipeline(file), drain=True, watch=lambda report: status.update(batch(report)), file=file
+        )
+    reader = Reader(load_pipeline(file))
+    _print_minute(console, reader)
+    _print_ledger(console, reader)
+    further = (
+        f"panes {file} warehouse --window 2026-11-08T14:00:00Z",
+        f"panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
+        f"late {file} cfo_report --limit 5",
+        f"ledger {file} --check",
+    )
+    return further, done.work
+
+
+def _print_minute(console: Console, reader: Reader) -> None:
+    """The number of each output for the minute 19:30: as first published, and now."""
+    table = simple_table("The minute 19:30 IST, by late policy")
+    for column in ("", "late", "first published", "stands now", "payments", "set aside"):
+        table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
+    payments = {}
+    for name, policy in POLICIES.items():
+        published = reader.panes(name, window=CLOSED_MINUTE).to_pylist()
+        standing = [row for row in reader.results(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
+        aside = [row for row in reader.late(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
+        payments[name] = sum(row["payments"] for row in standing)
+        table.add_row(
+            name,
+            policy,
+            rupees(sum(pane["paise"] for pane in published if pane["timing"] == "ON_TIME")),
+            rupees(sum(row["paise"] for row in standing)),
+            f"{payments[name]:,}",
+            rupees(sum(row["paise"] for row in aside)),
+        )
+    console.print(table)
+    console.print(_late_in_words(payments["warehouse"] - payments["dashboard"]))
+
+
+def _late_in_words(late: int) -> str:
+    """How many payments of the minute came late, and how many others than those of the silent tower.
+
+    >>> _late_in_words(1_834)
+    '1,834 payments of this minute came after it was closed: the 1,824 from Lucknow, and 10 others.\\n'
+    """
+    others = f", and {late - BUFFERED:,} others" if late > BUFFERED else ""
+    return (
+        f"{late:,} payments of this minute came after it was closed: the {BUFFERED:,} from Lucknow{others}.\n"
+    )
+
+
+def _print_ledger(console: Console, reader: Reader) -> None:
+    """What was received and what became of it, by output: in payments and in rupees."""
+    totals = reader.ledger_totals().to_pylist()
+    for unit, title, shown in (
+        ("events", "The ledger in payments", count),
+        ("paise", "The ledger in rupees, to the paisa", rupees),
+    ):
+        lines = {row["output"]: row for row in totals if row["unit"] == unit}
+        console.print(fates_table(title, {name: lines[name] for name in POLICIES}, shown))

@@ -1,8 +1,11 @@
-"""Tables and numbers for the stories of `latecomer demo`."""
+"""What the stories of `latecomer demo` share: files that arrive, tables and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latecomer.model.counting import counted
@@ -15,6 +18,14 @@ if TYPE_CHECKING:
     from latecomer.engine.ledger.report import BatchReport
 
 FATES = tuple(fate.value for fate in Fate)
+
+
+def write_part(folder: Path, number: int, lines: Iterable[str], start: datetime) -> None:
+    """Write a file of arrivals."""
+    part = folder / f"{number:02d}.json"
+    part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    landed = start.timestamp() + number  # one after the other, whatever the clock's resolution
+    os.utime(part, (landed, landed))
 
 
 def batch(report: BatchReport) -> str:

@@ -1,4 +1,4 @@
-"""`latecomer correct`: the side output added up, for readers whose numbers are not updated."""
+"""`latecomer correct`, `latecomer serving`: the side output added up, and numbers with their corrections as a view."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.after.reading.choices import Grain
+from latecomer.after.reading.choices import Engine, Grain
 from latecomer.cli.options import (
     File,
     Format,
     Formatted,
     Limit,
     OutputName,
+    WrongUsage,
     Zoned,
-    choose_zone,
     note,
     open_reader,
     range_of,
+    show,
 )
 from latecomer.model.counting import counted
 
@@ -48,11 +49,9 @@ def correct(
     """
     from latecomer.after.serving import correcting, served
     from latecomer.after.serving.views import keep_served
-    from latecomer.cli.render import show
 
-    choose_zone(zone, file, output)
+    reader = open_reader(file, zone, output)
     first, end = range_of(("--since", since), ("--until", until))
-    reader = open_reader(file)
     served.check_grain(reader, output, by)
     done = correcting.correct_and_count(reader, output, first, end)
     rows = served.corrections(reader, output) if everything else done.rows
@@ -74,3 +73,28 @@ def _report(done: Corrected) -> str:
     if done.assignments == done.events:
         return text
     return f"{text}, in {counted(done.assignments, 'window assignment')}"
+
+
+def serving(
+    file: File,
+    output: OutputName,
+    sql: Annotated[Engine, typer.Option("--sql", help="Whose SQL to write.")],
+    view: Annotated[
+        str | None, typer.Option(help="The view's name; OUTPUT_serving by default.", metavar="NAME")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="postgres: the table that holds the results; OUTPUT by default.", metavar="NAME"),
+    ] = None,
+) -> None:
+    """Print a view that shows each number with its base and its correction, to be run elsewhere."""
+    from latecomer.after.serving.views import view as view_of
+
+    if table is not None and sql is not Engine.POSTGRES:
+        raise WrongUsage("--table", table, f"has no meaning with --sql {sql}", "leave it out")
+    for option, name in (("--view", view), ("--table", table)):
+        if name is not None and not all(name.split(".")):
+            raise WrongUsage(option, name, "is not a name", "write NAME or SCHEMA.NAME")
+    reader = open_reader(file)
+    typer.echo(view_of(reader, output, sql, view, table), nl=False)
+    note(*reader.notes)

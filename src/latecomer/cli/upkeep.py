@@ -1,13 +1,14 @@
-"""`latecomer snapshot`: a copy of a store that can be used like the store itself."""
+"""`latecomer compact`, `latecomer snapshot`, `latecomer move`, `latecomer upgrade`: kept in shape, copied."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, WrongUsage, load
+from latecomer.cli.options import DryRun, File, Format, Formatted, WrongUsage, load, note, show
 from latecomer.objects.locations import Url, scheme_of, without_file_scheme
 
 if TYPE_CHECKING:
@@ -21,6 +22,31 @@ StoreOrFile = Annotated[
 To = Annotated[str, typer.Argument(metavar="TO", help="A folder or URL where nothing is yet.")]
 
 
+def compact(
+    file: File,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help="How long to keep replaced files for readers that have them open; at most as long as `upkeep` says.",
+            metavar="D",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Merge small files, delete dead ones, and remove what `retention` no longer keeps.
+
+    Call it at any time, also while the pipeline runs.
+    """
+    from latecomer.engine.upkeep.compacting import compact as run
+
+    report = run(load(file), keep=keep, dry_run=dry_run)
+    show(report.rows, form, "nothing to do: the store is in shape")
+    if report.rows.num_rows:
+        note(report.in_words("would be" if dry_run else "were"))
+    note(*report.notes)
+
+
 def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None:
     """Copy a store as of its last complete batch, beside a run or not: a store like any other.
 
@@ -30,6 +56,40 @@ def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None
 
     root, pipeline = root_of(store)
     print_copied(copy(root, place_of(to, pipeline)), form)
+
+
+def move(file: File, to: To, form: Formatted = Format.TABLE) -> None:
+    """Move a store to another place, and print the line that the pipeline file needs.
+
+    No run may hold the store meanwhile. The old place cannot be used from then on; nothing in it is deleted.
+    """
+    from latecomer.engine.upkeep.copies import move as moved
+    from latecomer.store.files import url
+
+    pipeline = load(file)
+    before = pipeline.store_path
+    copied = moved(before, place_of(to, pipeline))
+    print_copied(copied, form)
+    print(f"in {file}, write\n    store: {url(copied.place)}", file=sys.stderr)
+    print(f"then {before} can be deleted", file=sys.stderr)
+
+
+def upgrade(store: StoreOrFile, dry_run: DryRun = False, form: Formatted = Format.TABLE) -> None:
+    """Bring a store of an earlier version to the format of this one, step by step.
+
+    The next run does the same by itself. An earlier latecomer does not read the store afterwards: take a snapshot
+    first.
+    """
+    import pyarrow as pa
+
+    from latecomer.engine.upkeep.upgrading import upgrade as upgraded
+
+    steps = upgraded(root_of(store)[0], dry_run=dry_run)
+    rows = [
+        {"step": f"{each.before} to {each.before + 1}", "what": each.what, "changes": each.changes}
+        for each in steps
+    ]
+    show(pa.Table.from_pylist(rows), form, "nothing to do: the store has the format of this version")
 
 
 def root_of(store: str) -> tuple[Location, Pipeline | None]:
@@ -59,7 +119,6 @@ def place_of(written: str, pipeline: Pipeline | None) -> Location:
 def print_copied(copied: Copied, form: Format) -> None:
     import pyarrow as pa
 
-    from latecomer.cli.render import show
     from latecomer.store.files import url
 
     row = {"store": url(copied.place), "batch": copied.batch, "tables": copied.tables}
