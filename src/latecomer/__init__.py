@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.model.written_numbers import Numbers, Signs
-    from latecomer.observe.advise.report import Advice
+    from latecomer.observe.advise.page import Advice
     from latecomer.observe.nowcast.report import Nowcast
     from latecomer.store.rebuilds import Rebuild
 
@@ -217,7 +217,7 @@ _NAMES = {
     "model.triggers": "AfterFirst AllOf AnyOf Count Every Trigger Until When",
     "model.windows": "Calendar Global Session Sliding Tumbling",
     "model.written_numbers": "Numbers Signs",
-    "observe.advise.report": "Advice",
+    "observe.advise.page": "Advice",
     "observe.nowcast.report": "Nowcast",
     "store.rebuilds": "Rebuild",
 }

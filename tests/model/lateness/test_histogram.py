@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.lateness.elbow import elbow_of
-from latecomer.model.lateness.histogram import COARSE, FINE, PERCENTILES, Histogram, bin_of, top_of
+from latecomer.model.lateness.histogram import COARSE, FINE, PERCENTILES, Histogram, bin_of, elbow_of, top_of
 
 SECOND = 1_000_000
 

@@ -7,17 +7,16 @@ came. With a delay `d` and an allowed lateness `g`, it is on time if that is les
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from latecomer.model.array_types import Integers, Unsigned
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.durations import DAY, MINUTE
 from latecomer.model.lateness.course import Course
 from latecomer.model.lateness.distinct import Distinct, mixed
-from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.windows import AnyWindow
+from latecomer.model.windows import AnyWindow, Session, Sliding
 
 MOST = 60
 """The most settings: each has one flag in 64 bits."""
@@ -44,9 +43,6 @@ class WhatIf:
     on_time: int
     late: int
     too_late: int
-    assignments_on_time: int
-    assignments_late: int
-    assignments_too_late: int
     published_after: float | None
     published_after_p99: int | None
     waits_for: float | None
@@ -75,6 +71,28 @@ class WhatIf:
         return (self.on_time + self.late) / self.events if self.events else 1.0
 
 
+def last_ends(window: AnyWindow, times: Integers) -> Integers:
+    """The end of each event's window; in several, of the one that ends last. A session is computed as if its
+    event were alone, so it may end later than computed."""
+    if isinstance(window, Session):
+        return np.asarray(times + window.session, np.int64)
+    if isinstance(window, Sliding):
+        newest = times - (times - window.offset) % window.every
+        return np.asarray(newest + window.size, np.int64)
+    return window.assign_many(times).end
+
+
+def all_ends(window: AnyWindow, times: Integers) -> Iterator[tuple[Integers, Flags | None]]:
+    """The ends of all windows that hold each event: an array for each window that an event may be in, with a flag for
+    the events that are in it; None means all of them. The last array has the windows that end last."""
+    last = last_ends(window, times)
+    if isinstance(window, Sliding):
+        for back in range(1, -(-window.size // window.every)):
+            ends = last - back * window.every
+            yield ends, ends > times
+    yield last, None
+
+
 class Sweep:
     """Counts the effects of several settings on an output."""
 
@@ -82,13 +100,12 @@ class Sweep:
         if len(settings) > MOST:
             raise ValueError(f"there are {len(settings)} settings; give at most {MOST}")
         self.settings = sorted(set(settings))
-        self.ends = WindowEnds(window)
+        self.window = window
         self.accepts = accepts
         """Whether late events enter the number; if not, the allowed lateness has no effect."""
         bounds = {each.delay for each in settings} | {each.delay + each.lateness for each in settings}
         self._bounds = np.array(sorted(bounds), np.int64)
         self._events = np.zeros(len(self._bounds) + 1, np.int64)
-        self._assignments = np.zeros(len(self._bounds) + 1, np.int64)
         self._panes = Distinct("least")
         self._corrections = Distinct("any")
         self._windows: dict[int, int] = {}
@@ -111,7 +128,7 @@ class Sweep:
         """Count events, given the course at their arrival, their times, keys and batches."""
         if not len(times):
             return
-        for ends, only in self.ends.all(times):
+        for ends, only in all_ends(self.window, times):
             overdue = newest - ends
             place = np.searchsorted(self._bounds, overdue, side="right")
             if only is None:
@@ -123,7 +140,6 @@ class Sweep:
     def _take(self, place: Integers, ends: Integers, keys: Unsigned, batch: Integers) -> None:
         if not len(place):
             return
-        self._assignments += np.bincount(place, minlength=len(self._assignments))
         panes = mixed(ends.view(np.uint64), keys)
         # The flags hold the number of the window, so that a sample has it, too.
         self._panes.add(panes, (place.astype(np.uint64) << np.uint64(48)) | self._noted(ends, place))
@@ -173,7 +189,6 @@ class Sweep:
                 WhatIf(
                     setting,
                     *_parts(self._events, low, high),
-                    *_parts(self._assignments, low, high),
                     float(published.mean()) if len(published) else None,
                     int(np.quantile(published, 0.99, method="inverted_cdf")) if len(published) else None,
                     float(waits.mean()) if len(waits) else None,

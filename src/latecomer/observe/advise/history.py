@@ -118,6 +118,11 @@ class Codes:
     others: bool = False
     _codes: dict[object, int] = field(default_factory=dict)
 
+    @property
+    def room(self) -> int:
+        """How many codes there may be."""
+        return self.most + 1
+
     def of(self, values: pa.Array) -> Integers:
         encoded = values.dictionary_encode(null_encoding="encode")
         codes = [self._code(value) for value in encoded.dictionary.to_pylist()]

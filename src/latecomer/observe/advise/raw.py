@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from latecomer.model.array_types import Integers
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
-from latecomer.model.strategies import Bounded, TickSummary
+from latecomer.model.lateness.course import Course, Recorded
+from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
-from latecomer.observe.advise.raw_files import RawFiles
-from latecomer.observe.advise.raw_source import RawSource, refused
+from latecomer.observe.advise.raw_files import RawFiles, RawSource, refused
 from latecomer.observe.history import SECOND
 
 LOG = logging.getLogger(__name__)
@@ -103,22 +101,12 @@ class RawHistory(History):
         self._lengthen(summaries)
         self.strategy = self._strategy()
         tick, code, largest, events = summaries.settled()
-        names = self._partitions.names
-        if len(names) <= 1:
-            return course_in_order(tick, tick * self.every, largest, (names or [""])[0] or "")
-        first = np.flatnonzero(np.diff(tick, prepend=tick[0] - 1))
-        quick = course_of_partitions(
-            np.zeros(len(first), np.int64),
-            tick[first],
-            tick[first] * self.every,
-            np.searchsorted(tick[first], tick),
-            code,
-            largest,
-            [name or "" for name in names],
-            self.every,
-            self.source.idle_after,
+        ticks, row = np.unique(tick, return_inverse=True)
+        names = [name or "" for name in self._partitions.names]
+        recorded = Recorded(
+            np.zeros(len(ticks), np.int64), ticks, ticks * self.every, row, code, events, largest, names
         )
-        return self._walked(tick, code, largest, events) if quick is None else quick
+        return recorded.course(self.strategy)
 
     def _lengthen(self, summaries: _Summaries) -> None:
         """Make ticks longer while there are too many, unless their length is given."""
@@ -126,22 +114,6 @@ class RawHistory(History):
             longer = next(each for each in _TICKS if each > self.every)
             summaries.lengthen(longer // self.every)
             self.every = longer
-
-    def _walked(self, tick: Integers, code: Integers, largest: Integers, events: Integers) -> Course:
-        names = [name or "" for name in self._partitions.names]
-        walk = Walk(self.strategy)
-        starts = [*np.flatnonzero(np.diff(tick, prepend=tick[0] - 1)).tolist(), len(tick)]
-        columns = [each.tolist() for each in (tick, code, largest, events)]
-        every, ticks = self.every, []
-        for start, end in pairwise(starts):
-            now = columns[0][start]
-            summaries = [
-                TickSummary(now, now * every, names[columns[1][nth]], columns[3][nth], columns[2][nth])
-                for nth in range(start, end)
-            ]
-            ticks.append((now, summaries))
-        walk.take(RecordedBatch(0, "tick", 0, ticks))
-        return walk.course()
 
     def _codes(self, rows: pa.RecordBatch) -> Integers:
         if self.source.partition is None:

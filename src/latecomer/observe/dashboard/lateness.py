@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import Pipeline
-from latecomer.model.durations import format_duration, shown_duration
-from latecomer.model.lateness.advice import Advised, percentile
-from latecomer.model.written_values import in_percent
+from latecomer.model.durations import format_duration
 from latecomer.model.zoned import written
-from latecomer.observe.advise.advising import NothingToMeasure
-from latecomer.observe.advise.entry import AdviceOptions, advice_on
-from latecomer.observe.advise.page import AGE, BEHIND, BEHIND_MEANS, NO_ELBOW, SCALE, curves_of, delay_plot
-from latecomer.observe.advise.plots import curves
-from latecomer.observe.advise.report import Advice, Distribution, OutputReport
-from latecomer.observe.advise.rows import setting_row
+from latecomer.observe.advise.advising import AdviceOptions, NothingToMeasure, advice_on
+from latecomer.observe.advise.page import curve_plot, delay_plots
+from latecomer.observe.advise.report import OutputReport, Report
+from latecomer.observe.advise.words import about, sentence
 from latecomer.store.store import Store
 
 MANY = 1_000_000
@@ -29,75 +25,57 @@ def lateness(pipeline: Pipeline, store: Store) -> dict[str, Any]:
         advice = advice_on(pipeline, AdviceOptions(sample=sample), {})
     except NothingToMeasure:
         return {"events": 0}
-    delay = next((each for each in advice.advised if each.field == "watermark.delay"), None)
     return {
         "events": advice.events,
         "of_events": advice.of_events,
         "sampling_error": advice.sampling_error,
         "since": written(advice.since),
         "until": written(advice.until),
-        "advised": [_advised(each) for each in advice.advised],
+        "advised": [
+            {
+                "field": each.field,
+                "advised": each.written,
+                "now": None if each.current is None else format_duration(each.current),
+                "changes": each.changes,
+                "reason": each.reason,
+            }
+            for each in advice.advised
+        ],
         "cautions": list(advice.cautions),
         "delays": [
-            _delay(AGE, "Arrival less event time.", advice.age, None),
-            _delay(BEHIND, BEHIND_MEANS, advice.behind, delay),
+            {
+                "title": title,
+                "below": means,
+                "svg": plot,
+                "percentiles": delays.figures,
+                "about": [f"{sentence(text)}." for text in about(delays)],
+            }
+            for title, means, delays, plot in delay_plots(advice)
         ],
-        "outputs": [_output(each, advice) for each in advice.outputs],
+        "outputs": [
+            {
+                "name": each.name,
+                "window": each.window,
+                "svg": curve_plot(each, advice),
+                "settings": _settings(each, advice),
+            }
+            for each in advice.outputs
+        ],
         "notes": list(advice.notes),
     }
 
 
-def _advised(each: Advised) -> dict[str, Any]:
-    return {
-        "field": each.field,
-        "advised": each.written,
-        "now": None if each.current is None else format_duration(each.current),
-        "changes": each.changes,
-        "reason": each.reason,
-    }
-
-
-def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -> dict[str, Any]:
-    advised = delay.value if delay is not None and delay.changes else None
-    percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
-    elbow = NO_ELBOW
-    if found.elbow is not None:
-        enough = f"enough for {in_percent(found.elbow.completeness, 2)} of the events"
-        elbow = f"Elbow at {shown_duration(found.elbow.delay)}, {enough}."
-    return {
-        "title": title,
-        "below": below,
-        "svg": delay_plot(title, found, advised, None if delay is None else delay.current),
-        "percentiles": {**percentiles, "most": shown_duration(found.most)},
-        "elbow": elbow,
-        "ahead": found.negative,
-    }
-
-
-def _output(output: OutputReport, advice: Advice) -> dict[str, Any]:
-    rows = [setting_row(each, output, advice.sample is not None) for each in output.settings]
-    marks: list[tuple[str, int, str]] = []
-    now, advised = output.current, output.advised
-    if now is not None:
-        marks.append((f"now {format_duration(now.delay)}", now.delay, "now"))
-    if now is None or now.delay != advised.delay:
-        marks.append((f"advised {format_duration(advised.delay)}", advised.delay, "mark"))
-    settings = [
+def _settings(output: OutputReport, advice: Report) -> list[dict[str, Any]]:
+    """The present setting and the advised one."""
+    named = (("now", output.current), ("advised", output.advised))
+    return [
         {
             "delay": format_duration(each.setting.delay),
             "lateness": format_duration(each.setting.lateness) if output.accepts else None,
-            "which": " and ".join(
-                name for name, setting in (("now", now), ("advised", advised)) if each.setting == setting
-            ),
+            "which": which,
             "on_time": row["on_time_share"],
             "complete": row["completeness"],
         }
-        for each, row in zip(output.settings, rows, strict=True)
-        if each.setting in (now, advised)
+        for each, row in zip(output.settings, output.rows(advice.sampled), strict=True)
+        if (which := " and ".join(name for name, setting in named if each.setting == setting))
     ]
-    return {
-        "name": output.name,
-        "window": output.window,
-        "svg": curves(f"On time by delay: {output.name}", curves_of(output, advice)[:1], marks, SCALE),
-        "settings": settings,
-    }
