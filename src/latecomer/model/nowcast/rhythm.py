@@ -119,19 +119,24 @@ def explained(values: Doubles, classes: Integers) -> float:
     >>> round(explained(np.arange(36.0), np.arange(36) // 18), 2)
     0.74
     """
+    statistic, freedom = kruskal(values, classes)
+    if not freedom or len(values) <= freedom + 1 or _chance(statistic, freedom) >= SURE:
+        return 0.0
+    return max((statistic - freedom) / (len(values) - freedom - 1), 0.0)
+
+
+def kruskal(values: Doubles, classes: Integers) -> tuple[float, int]:
+    """The statistic of Kruskal and Wallis, with ties, and its degrees of freedom: none where all values are equal. Of
+    two classes it is the square of that of Mann and Whitney."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
     _, of, sizes = np.unique(classes, return_inverse=True, return_counts=True)
-    total, kinds = len(values), len(sizes)
-    away = ranks - (total + 1) / 2
+    away = ranks - (len(values) + 1) / 2
     spread = float(away @ away)
-    if kinds < 2 or total <= kinds or spread <= 0:
-        return 0.0
+    if spread <= 0:
+        return 0.0, 0
     between = float((np.bincount(of, away) ** 2 / sizes).sum())
-    statistic = (total - 1) * between / spread
-    if _chance(statistic, kinds - 1) >= SURE:
-        return 0.0
-    return max((statistic - kinds + 1) / (total - kinds), 0.0)
+    return (len(values) - 1) * between / spread, len(sizes) - 1
 
 
 def _chance(statistic: float, freedom: int) -> float:

@@ -20,8 +20,15 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
-from latecomer.observe.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
-from latecomer.observe.nowcast.history import History, needed_span, rhythm_span
+from latecomer.observe.nowcast.arrivals import (
+    TAKEN_IN,
+    Arrivals,
+    History,
+    Key,
+    needed_span,
+    newest_arrivals,
+    rhythm_span,
+)
 from latecomer.observe.nowcast.present import MOST_ROWS, Present, RowNowcast, beside
 from latecomer.observe.nowcast.report import Nowcast
 
