@@ -21,7 +21,7 @@ from latecomer.after.explain.document import _plain_values
 from latecomer.cli.options import Format
 from latecomer.cli.render import show
 from latecomer.sink.change_files import JsonlLogic
-from latecomer.testing.row_values import as_json, typed
+from latecomer.testing.rows import as_json, typed
 from latecomer.testing.times import Times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

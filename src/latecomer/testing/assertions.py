@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.model.ledger import unbalanced
 from latecomer.testing.checking import check_statement, compare_cuts
-from latecomer.testing.notation import read_entry, read_fates, read_late, read_pane, read_result, unknown_name
+from latecomer.testing.notation import LISTS, read_fates, unknown_name
 from latecomer.testing.outcome import Outcome
 from latecomer.testing.playing import play, run_transcript
 from latecomer.testing.scenario import CUTS, Scenario, Step
-from latecomer.testing.times import Times
 from latecomer.testing.transcripts import Statement, Transcript
 
 Lines = str | Sequence[str]
@@ -22,24 +21,24 @@ Lines = str | Sequence[str]
 def assert_panes(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
     """Exactly these panes were published, by a step (counted from 0) or by all; those of one window and key
     in this order."""
-    _assert_lines("panes", read_pane, outcome, lines, output, step)
+    _assert_lines("panes", outcome, lines, output, step)
 
 
 def assert_results(
     outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None
 ) -> None:
     """Exactly these numbers stand after a step, or in the end."""
-    _assert_lines("results", read_result, outcome, lines, output, step)
+    _assert_lines("results", outcome, lines, output, step)
 
 
 def assert_late(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
     """Exactly these rows are in the side output."""
-    _assert_lines("late", read_late, outcome, lines, output, step)
+    _assert_lines("late", outcome, lines, output, step)
 
 
 def assert_ledger(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
     """The ledger has these lines, in the units that are named; a fate that a line leaves out is zero."""
-    _assert_lines("ledger", read_entry, outcome, lines, output, step)
+    _assert_lines("ledger", outcome, lines, output, step)
 
 
 def assert_fates(outcome: Outcome, fates: Lines, output: str | None = None) -> None:
@@ -80,14 +79,8 @@ def assert_transcript(transcript: Transcript, **how: Any) -> None:
     _require_none(run_transcript(transcript, **how))
 
 
-def _assert_lines(
-    kind: str,
-    read: Callable[[str, Times], Any],
-    outcome: Outcome,
-    lines: Lines,
-    output: str | None,
-    step: int | None,
-) -> None:
+def _assert_lines(kind: str, outcome: Outcome, lines: Lines, output: str | None, step: int | None) -> None:
+    read, _ = LISTS[kind]
     stated = [read(line, outcome.times) for line in _listed(lines)]
     rules = outcome.pipeline.outputs[outcome.only(output)]
     columns = {

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
 from latecomer.model.simple_predicates import NeedsSpark
-from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
 from latecomer.testing.differences import Difference, each_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
-from latecomer.testing.scenario import CUTS, Scenario, Step, sourced_rows
+from latecomer.testing.scenario import CUTS, Scenario, Step, backwards, sourced_rows, steered
 from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import Times
 from latecomer.testing.transcripts import Transcript
@@ -60,13 +59,11 @@ def run_transcript(
     on: On = "oracle",
     spark: SparkSession | None = None,
     cuts: Sequence[str] = (),
-    replayed: bool = False,
 ) -> list[Difference]:
     """Where the transcript does not hold: on the oracle under every cut, on the engine as written; or, on both, under
     `cuts`.
 
-    The engine is also compared with the oracle under the same cut, in everything. With `replayed`, the log is then
-    replayed in one shot and must equal the tables. Equal differences are reported once.
+    The engine is also compared with the oracle under the same cut, in everything. Equal differences are reported once.
     """
     steps, place, differences = transcript.steps, str(transcript.file), []
     written = _oracle(transcript, steps, on)
@@ -77,20 +74,15 @@ def run_transcript(
         if outcome is not None and written is not None and cut != "as written":
             differences += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
     for cut in (cuts or ("as written",)) if on != "oracle" else ():
-        differences += _on_engine(transcript, cut, written, on, spark, replayed)
+        differences += _on_engine(transcript, cut, written, on, spark)
     return each_once(differences)
 
 
 def _on_engine(
-    transcript: Transcript,
-    cut: str,
-    written: Outcome | None,
-    on: On,
-    spark: SparkSession | None,
-    replayed: bool,
+    transcript: Transcript, cut: str, written: Outcome | None, on: On, spark: SparkSession | None
 ) -> list[Difference]:
     steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
-    outcome = _played(transcript.shape, recut, on, spark, replayed)
+    outcome = _played(transcript.shape, recut, on, spark)
     run = f"{on}, {cut}"
     differences = [replace(each, runs=(run,)) for each in check(transcript, outcome, cut)]
     oracle = _oracle(transcript, recut, on)
@@ -99,10 +91,6 @@ def _on_engine(
     if cut != "as written":
         written = written or _played(transcript.shape, steps, on, spark)
         differences += compare_cuts(written, outcome, steps, ("as written", run), place)
-    if outcome.replay:
-        differences.append(
-            Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
-        )
     return differences
 
 
@@ -116,11 +104,9 @@ def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | 
         raise
 
 
-def _played(
-    shape: Shape, steps: Sequence[Step], on: On, spark: SparkSession | None, replayed: bool = False
-) -> Outcome:
+def _played(shape: Shape, steps: Sequence[Step], on: On, spark: SparkSession | None) -> Outcome:
     if on == "oracle":
         return on_oracle(shape, steps)
     from latecomer.testing.engine import on_engine
 
-    return on_engine(shape, steps, spark, replayed, in_tasks=on == "spark")
+    return on_engine(shape, steps, spark, in_tasks=on == "spark")
