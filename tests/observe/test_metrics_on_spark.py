@@ -261,7 +261,8 @@ def test_a_rebuild_counts_as_corrections(spark: SparkSession, tmp_path: Path) ->
     # The store alone says the same.
     history = History()
     now = wall_clock()
-    read_history(engine.store, now, engine.last, history.add)
+    for output, at, sums in read_history(engine.store, now, engine.last):
+        history.add(output, at, sums)
     assert history.total("one", now - HOUR, now + HOUR) == Sums(received=3, side_output=1, rebuilt=1)
     states = {row["alert"]: row["state"] for row in check_alerts(bench.pipeline).to_pylist()}
     assert states["ledger"] == "ok"

@@ -17,13 +17,13 @@ from latecomer.observe.advise.words import (
     P99,
     Table,
     about,
+    about_estimates,
+    about_sample,
     by_group,
-    changed,
-    estimated,
     findings,
     measured,
     precision,
-    sampled,
+    present_setting,
     title_of,
     what_ifs,
 )
@@ -36,7 +36,7 @@ _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 def advice_in_words(advice: Report) -> Iterator[str]:
     what = "the log of pipeline " if advice.kind == "log" else ""
     yield f"{what}{advice.title}: {measured(advice)}"
-    yield from sampled(advice)
+    yield from about_sample(advice)
     for (title, means), delays in zip(DELAYS, (advice.age, advice.behind), strict=True):
         yield from ("", f"{title} ({means})")
         yield from _distribution(delays)
@@ -51,7 +51,7 @@ def advice_in_words(advice: Report) -> Iterator[str]:
         yield from [f"  {found}"] if isinstance(found, str) else _table(found)
     yield from ("", "advice")
     for each in advice.advised:
-        now = changed(each, advice)
+        now = present_setting(each, advice)
         yield f"  {each.field}: {each.written}" + (f"   ({now})" if now else "")
         yield f"      {each.reason}"
     yield from (f"warning: {caution}" for caution in advice.cautions)
@@ -133,7 +133,7 @@ def _what_ifs(output: OutputReport, advice: Report) -> Iterator[str]:
     marked = [[*heads, ""]]
     marked += [[*row, marks.get(each.setting, "")] for each, row in zip(settings, rows, strict=True)]
     yield from _lines([[*row[:narrow], *row[narrow + 1 :]] for row in marked])
-    yield from (f"  {text}" for text in estimated(output))
+    yield from (f"  {text}" for text in about_estimates(output))
     yield from ("", "  late, by delay")
     first = [each for each in settings if not each.setting.lateness or each.setting == output.advised]
     bars = {each.setting.delay: 1 - each.on_time_share for each in first}

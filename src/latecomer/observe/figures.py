@@ -27,7 +27,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.observe.backfills import Backfills
+from latecomer.observe.check import Backfills
 from latecomer.observe.history import SECOND, History, Sums
 from latecomer.observe.inventory import (
     BACKFILLS,
@@ -146,13 +146,11 @@ class Figures(Collector):
     def _read_history(self, store: Store, last: int) -> None:
         """Read the fates of events before this run."""
         with self._excused("what came before this run cannot be read for the metrics"):
-            read_history(store, self.clock(), last, self._add_history)
+            for output, at, sums in read_history(store, self.clock(), last):
+                with self._lock:
+                    self.history.add(output, at, sums)
         with self._lock:
             self._trends_at = -TRENDS_EVERY
-
-    def _add_history(self, output: str, at: int, sums: Sums) -> None:
-        with self._lock:
-            self.history.add(output, at, sums)
 
     def batch(self, report: BatchReport) -> None:
         """A batch is complete."""

@@ -6,7 +6,7 @@ Columns of the files that a batch has written are read on the driver with Arrow;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -33,7 +33,6 @@ _TIMINGS = ", ".join(map(text_literal, (Timing.LATE, Timing.CORRECTION)))
 CORRECTED = f"timing in ({_TIMINGS}) and op = {text_literal(Op.INSERT)}"
 """The panes that correct a number after its window closed, in SQL."""
 _STEP = f"date_bin(interval '{STEP // 60_000_000} minutes', p.published_at)"
-Add = Callable[[str, int, Sums], None]
 
 
 def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tuple[str, str], int]:
@@ -80,8 +79,10 @@ def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
 # The fates of events
 
 
-def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
-    """Read the fates of events up to a batch, as far back as `kept`, and call `add` for each output and time."""
+def read_history(
+    store: Store, now: int, last: int, kept: int = KEPT + DAY
+) -> Iterator[tuple[str, int, Sums]]:
+    """The fates of events up to a batch, as far back as `kept`, by output and time."""
     publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
     lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - kept)}"
     received = ledger.query_rows(
@@ -90,14 +91,14 @@ def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT +
         p=publications,
     )
     for row in received:
-        add(row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"])))
+        yield row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"]))
     times: dict[int, int] = {}
     for output in store.pipeline.outputs:
         for batch, timings in _corrections(store, output, last).items():
             times = times or publication_times(publications, lately)
             if batch in times:
                 late, rebuilt = timings.get(Timing.LATE, 0), timings.get(Timing.CORRECTION, 0)
-                add(output, times[batch], Sums(late_panes=late, rebuilt=rebuilt))
+                yield output, times[batch], Sums(late_panes=late, rebuilt=rebuilt)
 
 
 @dataclass

@@ -15,8 +15,7 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.nowcast.estimating import LEAST, LEVEL
-from latecomer.model.nowcast.filling import EVENTS, Filled
-from latecomer.model.nowcast.rhythm import SURE, kruskal
+from latecomer.model.nowcast.filling import EVENTS, SURE, Filled, kruskal
 
 TRIALS = 200
 """The most past numbers that are estimated: the newest ones."""

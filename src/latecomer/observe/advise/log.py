@@ -178,13 +178,9 @@ class LogHistory(History):
         schema = pa.schema([(name, _READ.get(name) or stored.field(name).type) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
         for rows in self.store.events.parts(schema, AT_ONCE, pc.field("batch") <= self.last, "events"):
-            yield self._part(self._each_once(rows), codes if several else None, columns)
-
-    def _each_once(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows without events that came before, as in whatever reads the log again."""
-        if self.repeated is None:
-            return rows
-        return rows.filter(pa.array(~self.repeated.which(pa.Table.from_batches([rows]))))
+            if self.repeated is not None:  # as in whatever reads the log again
+                rows = rows.filter(pa.array(~self.repeated.which(pa.Table.from_batches([rows]))))
+            yield self._part(rows, codes if several else None, columns)
 
     def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
         """The columns of the log that have to be read for these columns."""
@@ -222,7 +218,7 @@ def _recorded(rows: pa.Table) -> Recorded:
     rows = rows.combine_chunks()
     lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
     summaries = pc.list_flatten(lists)
-    partition = summaries.field("partition").dictionary_encode()
+    partition = pc.fill_null(summaries.field("partition"), "").dictionary_encode()
     return Recorded(
         micros(rows["batch"]),
         micros(rows["tick"]),

@@ -174,22 +174,20 @@ def sweep_pass(
     history: History, settings: Mapping[str, Sequence[Setting]], sample: float | None
 ) -> dict[str, list[WhatIf]]:
     """Measure only what each setting would have meant for some outputs."""
-    sweeps, known = _sweeps(history, settings), dict[object, int]()
+    sweeps = _sweeps(history, settings)
     columns = set[str]().union(*(each.columns for each in history.subjects))
     for _, part in parts_of(history, columns, sample):
-        for _ in _swept(history, part, sweeps, known):
+        for _ in _swept(history, part, sweeps):
             pass
     return {name: sweep.answers(history.course) for name, sweep in sweeps.items()}
 
 
-def _swept(
-    history: History, part: Part, sweeps: Mapping[str, Sweep], known: dict[object, int]
-) -> Iterator[tuple[str, Part]]:
+def _swept(history: History, part: Part, sweeps: Mapping[str, Sweep]) -> Iterator[tuple[str, Part]]:
     """Pass to the sweep of each output the events that the output keeps; yields them too."""
     for subject in history.subjects:
         mine = kept(part, subject)
         if subject.name in sweeps and len(mine):
-            keys = hashed(mine.columns, subject.keys, known)
+            keys = hashed(mine.columns, subject.keys)
             sweeps[subject.name].take(history.course.newest[mine.row], mine.times, keys, mine.batch)
             yield subject.name, mine
 
@@ -210,11 +208,10 @@ def second_pass(
     sweeps = _sweeps(history, settings)
     who = {name: _Counted() for name in history.by}
     sums = {each.name: _Sums(history, delay, each) for each in history.subjects}
-    known: dict[object, int] = {}
     columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
     second, course = SecondPass(), history.course
     for _, part in parts_of(history, columns, sample):
-        for name, mine in _swept(history, part, sweeps, known):
+        for name, mine in _swept(history, part, sweeps):
             sums[name].take(mine, {column: who[column].codes for column in who})
         late = behind_of(history, part) > delay
         block = blocks_of(history, part)
@@ -287,8 +284,7 @@ class _Sums:
             if (sums := self._sums.get((each.name, column))) is not None:
                 heard = sums[:, first : first + BLOCKS]
                 change = bias(each.function, *heard[:, heard[0] > 0])
-                if change is not None:
-                    yield Bias(self.subject.name, each.name, each.written, *change, place)
+                yield Bias(self.subject.name, each.name, each.written, *change, place)
 
 
 def _amounts(measured: Measured, part: Part) -> tuple[Doubles, Flags]:

@@ -14,13 +14,13 @@ from latecomer.observe.advise.words import (
     DELAYS,
     Table,
     about,
+    about_estimates,
+    about_sample,
     by_group,
-    changed,
-    estimated,
     findings,
     measured,
     precision,
-    sampled,
+    present_setting,
     sentence,
     title_of,
     what_ifs,
@@ -138,7 +138,7 @@ def _plots(report: Report) -> Iterator[tuple[str, str]]:
     for output in report.outputs:
         names = " ".join(
             f'<tspan class="line{nth}" font-weight="400" font-size="12">● {escape(name)}</tspan>'
-            for nth, (name, _) in enumerate(_curves(output, report))
+            for nth, (name, _) in enumerate(curves_of(output, report))
         )
         yield f"Completeness by delay: {escape(title_of(output, report))} {names}", curve_plot(output, report)
 
@@ -179,10 +179,10 @@ def curve_plot(output: OutputReport, report: Report) -> str:
     """The curves of an output, with its present delay and the one that is advised."""
     marks = _marks(None if output.current is None else output.current.delay, output.advised.delay)
     title = f"Completeness by delay: {title_of(output, report)}"
-    return curves(title, _curves(output, report), marks, _SCALE)
+    return curves(title, curves_of(output, report), marks, _SCALE)
 
 
-def _curves(output: OutputReport, report: Report) -> list[tuple[str, list[tuple[int, float]]]]:
+def curves_of(output: OutputReport, report: Report) -> list[tuple[str, list[tuple[int, float]]]]:
     """How complete the numbers of an output are, by delay: when they are published, and after corrections."""
     rows = output.rows(report.sampled)
     named = [("on time", sorted({row["delay"]: row["on_time_share"] for row in rows}.items()))]
@@ -200,14 +200,14 @@ def _body(report: Report) -> Iterator[str]:
     what = "the log of pipeline" if report.kind == "log" else "raw files"
     yield f"<h1>{escape(report.title)}</h1>"
     yield _pale(f"How late events come: {what}, {measured(report)}")
-    yield from (_pale(sentence(text)) for text in sampled(report))
+    yield from (_pale(sentence(text)) for text in about_sample(report))
     yield "<h2>Advice</h2>"
     for caution in report.cautions:
         yield f'<p class="warning">{escape(caution)}</p>'
     for each in report.advised:
         yield (
             f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> '
-            f'<span class="pale">{changed(each, report)}<br>{escape(each.reason)}</span></p>'
+            f'<span class="pale">{present_setting(each, report)}<br>{escape(each.reason)}</span></p>'
         )
     yield "<h2>Two delays</h2>"
     yield '<div class="pair">'
@@ -259,7 +259,7 @@ def _output(output: OutputReport, report: Report) -> Iterator[str]:
     yield f"<h2>What settings would mean: {escape(title_of(output, report))}</h2>"
     keys = (
         f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
-        for colour, (what, _) in zip(_COLOURS, _curves(output, report), strict=False)
+        for colour, (what, _) in zip(_COLOURS, curves_of(output, report), strict=False)
     )
     yield f'<div class="card curve"><p class="pale">{escape(output.window)}. {"".join(keys)}</p>'
     yield f'<div class="scroll">{curve_plot(output, report)}</div></div>'
@@ -269,7 +269,7 @@ def _output(output: OutputReport, report: Report) -> Iterator[str]:
         yield f"<details><summary>All {len(output.settings)} settings</summary>"
         yield from _what_ifs(output, output.settings, report)
         yield "</details>"
-    yield from (_pale(f"{sentence(text)}.") for text in estimated(output))
+    yield from (_pale(f"{sentence(text)}.") for text in about_estimates(output))
 
 
 def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], report: Report) -> Iterator[str]:

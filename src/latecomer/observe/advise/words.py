@@ -40,7 +40,7 @@ def measured(report: Report) -> str:
     return f"{counted(report.events, 'event')} that arrived from {written(report.since)} to {written(report.until)}"
 
 
-def sampled(report: Report) -> Iterator[str]:
+def about_sample(report: Report) -> Iterator[str]:
     """How precise a sample is."""
     if report.sample is not None:
         yield (
@@ -63,7 +63,7 @@ def about(delays: Distribution) -> Iterator[str]:
         )
 
 
-def changed(each: Advised, report: Report) -> str:
+def present_setting(each: Advised, report: Report) -> str:
     """What the pipeline file has in place of an advised setting."""
     if not each.changes:
         return "as it is"
@@ -76,7 +76,7 @@ def title_of(output: OutputReport, report: Report) -> str:
     return output.name if report.kind == "log" else "supposed"
 
 
-def estimated(output: OutputReport) -> Iterator[str]:
+def about_estimates(output: OutputReport) -> Iterator[str]:
     """How precise the panes and states of an output are, where they are not counted."""
     error = max((each.error for each in output.settings), default=0.0)
     if error:

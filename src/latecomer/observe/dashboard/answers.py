@@ -21,11 +21,10 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
 from latecomer.model.windows import zone_of
 from latecomer.model.zoned import in_zone
-from latecomer.observe.dashboard.lateness import lateness
 from latecomer.observe.dashboard.ledger import ledger, of_fate
 from latecomer.observe.dashboard.now import now, sinks
 from latecomer.observe.dashboard.parameters import Query
-from latecomer.observe.dashboard.windows import arrivals, estimates, explained, windows
+from latecomer.observe.dashboard.views import arrivals, estimates, explained, lateness, windows
 from latecomer.store.commits import last_version
 from latecomer.store.files import Location, read_text
 from latecomer.store.kept import Shelf

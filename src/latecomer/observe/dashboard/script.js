@@ -399,7 +399,7 @@
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
       plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), each.about.map(text => el("p", { cls: "pale" }, text)))),
-      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "Completeness by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
+      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "Completeness by delay: ", each.name), el("p", { cls: "pale" }, each.window, each.curves.map((name, nth) => [" ", draw("svg", { class: "key", viewBox: "0 0 1 1", "aria-hidden": "true" }, draw("rect", { class: "curve" + nth, width: 1, height: 1 })), name])), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
     made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not set" : tag("as it is", "good"), each.reason]), "Advice"));
     for (const note of found.notes) made.push(el("p", { cls: "pale small" }, note));

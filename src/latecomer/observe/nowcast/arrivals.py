@@ -25,8 +25,7 @@ from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.durations import shown_duration, to_micros
 from latecomer.model.nowcast.calibration import LEAST_TRIALS
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import Fillings
-from latecomer.model.nowcast.rhythm import WEEK, Rhythm
+from latecomer.model.nowcast.filling import WEEK, Fillings, Rhythm
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
