@@ -27,7 +27,7 @@ from latecomer import (
 )
 from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.model.arrivals import Arrival
-from latecomer.observe import figures, sizes
+from latecomer.observe import figures
 from latecomer.observe.figures import Figures
 from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
@@ -97,7 +97,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_run_is_read_while_it_follows(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "EVERY_SECONDS", 0.5)
+    monkeypatch.setattr(figures, "EVERY_SECONDS", 0.5)
     monkeypatch.setattr(figures, "TRENDS_EVERY", 0)
     land(pipeline, "0.json", (600, 599, "a"), (590, 588, "b"), (480, 479, "a"), (470, 400, "b"))
     stop, failed = threading.Event(), []

@@ -23,8 +23,8 @@ from latecomer.after.reading.comparable_values import is_number
 from latecomer.config.arguments import path_of
 from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.log.moments import of_texts, of_wall_clock
 from latecomer.model.array_types import Flags, Integers
-from latecomer.model.zoned import read
 from latecomer.observe.advise.history import AT_ONCE
 
 _CHUNK = 16 << 20
@@ -32,7 +32,7 @@ _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json",
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _FURTHEST = 253_402_300_799_000_000
 """The last second of the year 9999: numbers beyond it, or as far before 1970, are not times."""
-_ZONED = r"(Z|[+-]\d\d(:?\d\d)?)$"
+_OFFSET = r"^\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?[+-]\d\d(:?\d\d)?$"
 
 
 @dataclass(frozen=True)
@@ -304,8 +304,7 @@ def micros_of(values: pa.Array, source: RawSource, option: str) -> tuple[Integer
     """Times as microseconds, and which of them can be read."""
     moments = _moments(values, source, option)
     readable = moments.is_valid().to_numpy(zero_copy_only=False)
-    micros = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return np.asarray(micros, np.int64), readable
+    return np.asarray(pc.fill_null(moments, 0).to_numpy(zero_copy_only=False), np.int64), readable
 
 
 def _no_times(source: RawSource, option: str, reason: str, fix: str) -> PipelineError:
@@ -316,18 +315,23 @@ def _no_times(source: RawSource, option: str, reason: str, fix: str) -> Pipeline
 def _moments(values: pa.Array, source: RawSource, option: str) -> pa.Array:
     kind = values.type
     if pa.types.is_null(kind):
-        return pa.nulls(len(values), pa.timestamp("us", "UTC"))
+        return pa.nulls(len(values), pa.int64())
     if pa.types.is_dictionary(kind):
         return _moments(values.dictionary_decode(), source, option)
     if pa.types.is_date(kind):
-        return _in_zone(values.cast(pa.timestamp("us")), source)
+        return of_wall_clock(values.cast(pa.timestamp("us")).cast(pa.int64()), source.zone)
     if pa.types.is_timestamp(kind):
-        cut = values.cast(pa.timestamp("us", kind.tz), safe=False)
-        return cut.cast(pa.timestamp("us", "UTC")) if kind.tz else _in_zone(cut, source)
+        cut = values.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+        return cut if kind.tz else of_wall_clock(cut, source.zone)
     if is_number(kind):
         return _of_numbers(values, source, option)
     if pa.types.is_string(kind):
-        return _of_texts(pc.utf8_trim_whitespace(values), source, option)
+        texts = pc.utf8_trim_whitespace(values)
+        return (
+            _of_texts(texts, source)
+            if source.unit is None
+            else _of_numbers(_numbers_in(texts), source, option)
+        )
     reason = f"is a column of type {kind}, which holds no times"
     raise _no_times(source, option, reason, "name a column with times")
 
@@ -339,15 +343,12 @@ def _of_numbers(values: pa.Array, source: RawSource, option: str) -> pa.Array:
     if pa.types.is_integer(values.type):
         whole = values.cast(pa.int64())
         if source.unit == "ns":
-            micros = _within(pc.divide(whole, 1_000), _FURTHEST)
-        else:
-            factor = UNITS[source.unit]
-            micros = pc.multiply(_within(whole, _FURTHEST // factor), factor)
-    else:
-        share = 1e-3 if source.unit == "ns" else float(UNITS[source.unit])
-        micros = _within(pc.multiply(values.cast(pa.float64()), share), float(_FURTHEST))
-        micros = pc.floor(micros).cast(pa.int64())
-    return micros.cast(pa.timestamp("us", "UTC"))
+            return _within(pc.divide(whole, 1_000), _FURTHEST)
+        factor = UNITS[source.unit]
+        return pc.multiply(_within(whole, _FURTHEST // factor), factor)
+    share = 1e-3 if source.unit == "ns" else float(UNITS[source.unit])
+    micros = _within(pc.multiply(values.cast(pa.float64()), share), float(_FURTHEST))
+    return pc.floor(micros).cast(pa.int64())
 
 
 def _within(values: pa.Array, most: float) -> pa.Array:
@@ -356,37 +357,13 @@ def _within(values: pa.Array, most: float) -> pa.Array:
     return pc.if_else(near, values, pa.scalar(None, values.type))
 
 
-_ISO = r"^\d{4}-\d\d-\d\d([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?$"
-
-
-def _of_texts(texts: pa.Array, source: RawSource, option: str) -> pa.Array:
-    if source.unit is not None:
-        return _of_numbers(_numbers_in(texts), source, option)
-    nothing = pa.scalar(None, pa.string())
-    readable = pc.fill_null(pc.match_substring_regex(texts, _ISO), False)
+def _of_texts(texts: pa.Array, source: RawSource) -> pa.Array:
+    """Times as a pipeline reads them. Arrow reads those with an offset, which takes Python long."""
     # Digits beyond microseconds are cut off, as a pipeline does.
-    cut = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
-    zoned = pc.fill_null(pc.match_substring_regex(cut, r"[T ]\d\d:.*" + _ZONED), False)
-    with_zone = pc.if_else(pc.and_(readable, zoned), cut, nothing)
-    without = pc.if_else(pc.and_(readable, pc.invert(zoned)), cut, nothing)
+    cut, nothing = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1"), pa.scalar(None, pa.string())
+    offset = pc.fill_null(pc.match_substring_regex(cut, _OFFSET), False)
     try:
-        first = with_zone.cast(pa.timestamp("us", "UTC"))
-        second = _in_zone(without.cast(pa.timestamp("us")), source)
+        moments = pc.if_else(offset, cut, nothing).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     except pa.ArrowInvalid:  # a day that no month has
-        one_by_one = pc.if_else(readable, cut, nothing).to_pylist()
-        return pa.array([_one(text, source) for text in one_by_one], pa.timestamp("us", "UTC"))
-    return pc.coalesce(first, second)
-
-
-def _one(text: str | None, source: RawSource) -> int | None:
-    try:
-        return None if text is None else read(text, source.zone)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _in_zone(values: pa.Array, source: RawSource) -> pa.Array:
-    if source.zone == "UTC":
-        return values.cast(pa.timestamp("us", "UTC"))
-    zoned = pc.assume_timezone(values, source.zone, ambiguous="earliest", nonexistent="latest")
-    return zoned.cast(pa.timestamp("us", "UTC"))
+        return of_texts(cut, source.zone)
+    return pc.coalesce(moments, of_texts(pc.if_else(offset, nothing, cut), source.zone))
