@@ -10,8 +10,16 @@ from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
-from latecomer.testing.differences import Difference, Line, Pair, compared, differs, in_any_order, matched
-from latecomer.testing.notation import LISTS, write_entry, write_late, write_pane, write_result, write_row
+from latecomer.testing.differences import Difference, Pair, compared, differs, in_any_order, matched
+from latecomer.testing.notation import (
+    LISTS,
+    Line,
+    write_entry,
+    write_late,
+    write_pane,
+    write_result,
+    write_row,
+)
 from latecomer.testing.outcome import Assigned, Outcome
 from latecomer.testing.scenario import Step, in_arrival_order, settles
 from latecomer.testing.times import Times

@@ -6,28 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from latecomer.testing.notation import NOTHING
+from latecomer.testing.notation import NOTHING, Line
 
 Actual = TypeVar("Actual")
 
 
-class Stated(Protocol):
-    """What a line states."""
-
-    @property
-    def line(self) -> str: ...
-
-
-StatedT = TypeVar("StatedT", bound=Stated)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that is compared as a whole."""
-
-    line: str
+StatedT = TypeVar("StatedT", bound=Line)
 
 
 @dataclass(frozen=True)

@@ -155,14 +155,20 @@ def read_fates(written: str) -> tuple[tuple[str, ...], ...]:
     return stated
 
 
+@dataclass(frozen=True)
+class Line:
+    """What is stated in a line; by itself, the line as a whole."""
+
+    line: str
+
+
 # Panes and results
 
 
 @dataclass(frozen=True)
-class StatedPane:
+class StatedPane(Line):
     """A pane, as far as a line describes it."""
 
-    line: str
     window: Window
     fields: Mapping[str, Any]
     timing: Timing | None = None
@@ -268,10 +274,9 @@ class Late:
 
 
 @dataclass(frozen=True)
-class StatedLate:
+class StatedLate(Line):
     """A late row, as far as a line describes it."""
 
-    line: str
     row: Row
     window: Window | None = None
     verdict: Verdict | None = None
@@ -310,10 +315,9 @@ def write_late(late: Late, _by: Sequence[str], times: Times) -> str:
 
 
 @dataclass(frozen=True)
-class StatedEntry:
+class StatedEntry(Line):
     """A line of the ledger. A fate that it leaves out is zero."""
 
-    line: str
     unit: str
     amounts: Mapping[str, Decimal]
 

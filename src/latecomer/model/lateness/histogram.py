@@ -73,24 +73,14 @@ class Histogram:
     def add(self, durations: Integers) -> None:
         if not len(durations):
             return
-        self._frame(int(durations.min()), int(durations.max()))
+        first, least, most = not self.count, int(durations.min()), int(durations.max())
+        self.least = least if first else min(self.least, least)
+        self.most = most if first else max(self.most, most)
         below = durations < 0
         if below.any():
             self.ahead += np.bincount(bin_of(-durations[below], self.bits), minlength=len(self.ahead))
             durations = durations[~below]
         self.behind += np.bincount(bin_of(durations, self.bits), minlength=len(self.behind))
-
-    def merge(self, other: Histogram) -> None:
-        """Add the counts of another histogram."""
-        if other.count:
-            self._frame(other.least, other.most)
-            self.ahead += other.ahead
-            self.behind += other.behind
-
-    def _frame(self, least: int, most: int) -> None:
-        first = not self.count
-        self.least = least if first else min(self.least, least)
-        self.most = most if first else max(self.most, most)
 
     def quantile(self, share: float) -> int:
         """The smallest duration that this share of the events does not exceed."""
