@@ -18,7 +18,7 @@ TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
 class ServedMetrics(Server):
     """The metrics of one run, from before it starts until it has ended: /metrics, /healthz and /readyz."""
 
-    name, verb, token_name, option = "metrics", "metrics are", TOKEN, "--metrics"
+    name, what, token_name, option = "metrics", "metrics are", TOKEN, "--metrics"
     path = "/metrics"
 
     def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:

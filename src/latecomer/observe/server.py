@@ -69,7 +69,7 @@ class Server(ABC):
     """
 
     name: ClassVar[str]
-    verb: ClassVar[str]
+    what: ClassVar[str]
     """What is served, with its verb, for errors."""
     token_name: ClassVar[str]
     """The environment variable with the token."""
@@ -95,7 +95,7 @@ class Server(ABC):
         token = os.environ.get(self.token_name) or None
         if token is None and not is_loopback(host):
             raise MachineError(
-                f"{self.verb} served to this machine only unless there is a token, and {host!r} is not loopback; set "
+                f"{self.what} served to this machine only unless there is a token, and {host!r} is not loopback; set "
                 f"{self.token_name} to a secret of at least {SHORTEST_TOKEN} characters, or write {self.option} PORT"
             )
         if token is not None and len(token) < SHORTEST_TOKEN:

@@ -55,7 +55,7 @@ POLICY = "; ".join(
 class Dashboard(Server):
     """Serves the page and its answers."""
 
-    name, verb, token_name, option = "dashboard", "the dashboard is", TOKEN, "--listen"
+    name, what, token_name, option = "dashboard", "the dashboard is", TOKEN, "--listen"
     headers: ClassVar = {
         "Content-Security-Policy": POLICY,
         "X-Content-Type-Options": "nosniff",
