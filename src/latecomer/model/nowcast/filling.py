@@ -19,7 +19,7 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.durations import DAY, HOUR
-from latecomer.model.nowcast.estimating import LEAST, MOST, Past, in_groups
+from latecomer.model.nowcast.estimating import LEAST, MOST, Past
 from latecomer.model.zones import to_local
 
 WEEK = 7 * DAY
@@ -246,7 +246,11 @@ class Fillings:
         known[place] = places
         self.window: Integers = known % width
         self.key: Integers = known // width
-        self.begin, self.end = in_groups(self.key)
+        keys = np.arange(int(self.key[-1]) + 1 if len(self.key) else 0)
+        self.begin, self.end = (
+            np.searchsorted(self.key, keys, "left"),
+            np.searchsorted(self.key, keys, "right"),
+        )
         order = np.argsort(age, kind="stable")
         self._age, self._place = age[order], place[order]
         self._amounts = {EVENTS: np.ones(len(order)), **{n: each[kept][order] for n, each in amounts.items()}}
