@@ -23,7 +23,7 @@ OTHERS = {
     "after/reconcile/": "the other side is a file or database of the user's",
     "cli/": "files that the user names; doctor looks at the machine",
     "config/": "the pipeline file, and the files of a source",
-    "observe/dashboard/page.py": "the page, which comes with the package",
+    "observe/dashboard/page_server.py": "the page, which comes with the package",
     "source/decode/": "the files of a source",
     "errors/system.py": "asks which disk has refused, or is full",
     "log/split.py": "packs ticks in memory, on their way to the driver",

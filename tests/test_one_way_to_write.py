@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from latecomer.after.explain.explanation import _plain_values
 from latecomer.cli.options import Format, show
 from latecomer.sink.change_files import JsonlLogic
-from latecomer.testing.row_values import as_json, typed
+from latecomer.testing.rows import as_json, typed
 from latecomer.testing.times import Times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from latecomer.model.written_numbers import Signs as Signs
     from latecomer.notebook import Pipeline as Pipeline
     from latecomer.notebook import load_pipeline as load_pipeline
-    from latecomer.observe.advise.report import Advice as Advice
+    from latecomer.observe.advise.page import Advice as Advice
     from latecomer.observe.nowcast.report import Nowcast as Nowcast
     from latecomer.store.rebuilds import Rebuild as Rebuild
 
@@ -138,7 +138,7 @@ _NAMES = {
     "model.windows": "Calendar Global Session Sliding Tumbling",
     "model.written_numbers": "Numbers Signs",
     "notebook": "Pipeline load_pipeline",
-    "observe.advise.report": "Advice",
+    "observe.advise.page": "Advice",
     "observe.nowcast.report": "Nowcast",
     "store.rebuilds": "Rebuild",
 }

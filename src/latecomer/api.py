@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from latecomer.engine.pipeline import Engine
     from latecomer.engine.running import RunReport
     from latecomer.log.progress import Progress
-    from latecomer.observe.advise.report import Advice
+    from latecomer.observe.advise.page import Advice
     from latecomer.observe.nowcast.report import Nowcast
     from latecomer.store.rebuilds import Rebuild
 
@@ -170,9 +170,9 @@ def advise(
     `idle_after`, `max_future` and `window`. `by` are columns to group by. `sample` is the share of the events to look
     at; all by default.
     """
-    from latecomer.observe.advise import entry
+    from latecomer.observe.advise import advising
 
-    question = entry.AdviceOptions(
+    question = advising.AdviceOptions(
         tuple(_texts("advise", "by", by)),
         tuple(_texts("advise", "outputs", outputs)),
         tuple(_texts("advise", "delays", delays)),
@@ -181,7 +181,7 @@ def advise(
         max_latency,
         sample,
     )
-    return entry.advice_on(source, question, files)
+    return advising.advice_on(source, question, files)
 
 
 def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -134,25 +133,6 @@ def test_event_time_against_arrival_time(served: Dashboard) -> None:
     assert 'class="mark-late_accepted"' in found["svg"]
     before = api(served, "arrivals", output="minute_totals", until="2026-04-25T12:01:30Z")
     assert (before["late"], before["newer"]) == (0, "2026-04-25T12:03:16Z")
-
-
-def test_how_far_the_lateness_is_measured(lake: Lake) -> None:
-    """Asked at each step that is logged, as somebody would who waits."""
-    steps: list[str | None] = []
-
-    class Waiting(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            steps.append(json.loads(answers.under_way(0).body)["step"])
-
-    answers, waiting = Answers([lake.pipeline]), Waiting()
-    with answers.progress.listening():
-        logging.getLogger("latecomer").addHandler(waiting)
-        try:
-            answers.answer(0, "lateness", "")
-        finally:
-            logging.getLogger("latecomer").removeHandler(waiting)
-    assert "counting what settings would do" in steps
-    assert json.loads(answers.under_way(0).body) == {"step": None, "seconds": None}
 
 
 def test_the_sinks(served: Dashboard) -> None:

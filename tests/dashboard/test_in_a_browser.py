@@ -21,8 +21,7 @@ from cli import cli_kit
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, published_store
 from latecomer.config.load import load_pipeline
-from latecomer.observe.dashboard.page import STYLE
-from latecomer.observe.dashboard.page_server import TOKEN, Dashboard
+from latecomer.observe.dashboard.page_server import STYLE, TOKEN, Dashboard
 from observe.nowcast.nowcast_kit import Story, tell
 from programs_kit import chromium
 from spark_kit import quick_start

@@ -14,9 +14,8 @@ import pytest
 from cli.cli_kit import Cli, Lake
 from dashboard.dashboard_kit import get
 from latecomer.errors import MachineError
-from latecomer.observe.dashboard.page import PAGE, POLICY
-from latecomer.observe.dashboard.page_server import TOKEN, Dashboard
-from latecomer.observe.dashboard.parameters import LONGEST
+from latecomer.observe.dashboard.page_server import PAGE, POLICY, TOKEN, Dashboard
+from latecomer.observe.server import LONGEST
 
 SECRET = "s3cret-of-the-dashboard"
 

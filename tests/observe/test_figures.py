@@ -15,9 +15,8 @@ from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.figures import Figures
-from latecomer.observe.inventory import METRICS, full_name
-from latecomer.observe.labels import REST, PartitionNames
-from latecomer.observe.lateness import BOUNDS, delays_in
+from latecomer.observe.inventory import METRICS, REST, PartitionNames, full_name
+from latecomer.observe.recorded import BOUNDS, delays_in
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
 from observe.observe_kit import read, value, watched_shop

@@ -27,7 +27,7 @@ from latecomer import (
 )
 from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.model.arrivals import Arrival
-from latecomer.observe import figures, sizes
+from latecomer.observe import figures
 from latecomer.observe.figures import Figures
 from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
@@ -97,7 +97,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_run_is_read_while_it_follows(
     spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "EVERY_SECONDS", 0.5)
+    monkeypatch.setattr(figures, "EVERY_SECONDS", 0.5)
     monkeypatch.setattr(figures, "TRENDS_EVERY", 0)
     land(pipeline, "0.json", (600, 599, "a"), (590, 588, "b"), (480, 479, "a"), (470, 400, "b"))
     stop, failed = threading.Event(), []
@@ -261,7 +261,8 @@ def test_a_rebuild_counts_as_corrections(spark: SparkSession, tmp_path: Path) ->
     # The store alone says the same.
     history = History()
     now = wall_clock()
-    read_history(engine.store, now, engine.last, history.add)
+    for output, at, sums in read_history(engine.store, now, engine.last):
+        history.add(output, at, sums)
     assert history.total("one", now - HOUR, now + HOUR) == Sums(received=3, side_output=1, rebuilt=1)
     states = {row["alert"]: row["state"] for row in check_alerts(bench.pipeline).to_pylist()}
     assert states["ledger"] == "ok"

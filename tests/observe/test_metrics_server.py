@@ -11,7 +11,8 @@ import pytest
 
 from cli.cli_kit import Cli
 from latecomer.errors import MachineError
-from latecomer.observe.metrics_server import TOKEN, ServedMetrics, address_of
+from latecomer.observe.metrics_server import TOKEN, ServedMetrics
+from latecomer.observe.server import address_of
 from observe.observe_kit import get, samples, value, watched_shop
 
 SECRET = "s3cret-of-the-metrics"

@@ -19,7 +19,7 @@ from latecomer.config.sources import Files, Source
 from latecomer.model.strategies import Bounded, Punctuated, Strategy
 from latecomer.testing import Row, Scenario, Times, assert_balances, assert_fates, assert_panes, play
 from latecomer.testing.checking import compare
-from latecomer.testing.row_values import UNFIT, as_json, typed
+from latecomer.testing.rows import UNFIT, as_json, typed
 from latecomer.testing.scenario import Batch
 from latecomer.testing.strategies import rows, scenarios, values
 

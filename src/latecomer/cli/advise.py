@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from latecomer.config.models import Pipeline
-    from latecomer.observe.advise.report import Advice
+    from latecomer.observe.advise.page import Advice
 
 _PIPELINES = (".yaml", ".yml")
 _PIXELS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -110,7 +110,7 @@ def advise(
 
     For a pipeline that has run, its log and timeline are read; nothing is run, and the store is not changed.
     """
-    from latecomer.observe.advise.entry import AdviceOptions, advice_on
+    from latecomer.observe.advise.advising import AdviceOptions, advice_on
 
     if svg is not None and svg.suffix.lower() in _PIXELS:
         fix = f"write --svg {svg.with_suffix('.svg')}, and save it as pixels from a browser"
@@ -204,11 +204,7 @@ def _keys(field: str) -> tuple[str, ...]:
 def _setting_rows(advice: Advice) -> pa.Table:
     import pyarrow as pa
 
-    from latecomer.observe.advise.rows import setting_row
-
     rows = [
-        {"output": output.name, **setting_row(each, output, advice.sample is not None)}
-        for output in advice.outputs
-        for each in output.settings
+        {"output": output.name, **row} for output in advice.outputs for row in output.rows(advice.sampled)
     ]
     return pa.Table.from_pylist(rows)

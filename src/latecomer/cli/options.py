@@ -172,10 +172,10 @@ def share_of(option: str, written: str) -> float:
 
 def address_of(option: str, written: str, usual: int) -> tuple[str, int]:
     """The host and the port of an option."""
-    from latecomer.observe import metrics_server
+    from latecomer.observe import server
 
     try:
-        return metrics_server.address_of(written)
+        return server.address_of(written)
     except ValueError as error:
         fix = f"write a port such as {usual}, or a host and a port such as 0.0.0.0:{usual}"
         raise WrongUsage(option, written, str(error), fix) from None

@@ -15,17 +15,19 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from latecomer.config.models import Pipeline
+from latecomer.errors import LatecomerError
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.observe.backfills import Backfills
+from latecomer.observe.check import Backfills
 from latecomer.observe.history import SECOND, History, Sums
 from latecomer.observe.inventory import (
     BACKFILLS,
@@ -36,17 +38,17 @@ from latecomer.observe.inventory import (
     METRICS,
     Kind,
     Metric,
+    PartitionNames,
     full_name,
+    label,
 )
-from latecomer.observe.labels import PartitionNames, label
-from latecomer.observe.lateness import Delays, delays_in
-from latecomer.observe.recorded import pane_counts, read_history
-from latecomer.observe.sizes import SizeWatch
+from latecomer.observe.recorded import Delays, delays_in, pane_counts, read_history
 from latecomer.spark.base import Work
 from latecomer.store.fences import lease_over
 from latecomer.store.files import is_url
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 
 if TYPE_CHECKING:
     from latecomer.engine.ledger.report import BatchReport
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 TRENDS_EVERY = 60 * SECOND
 """Trends over days are not computed for every request."""
+EVERY_SECONDS = 10.0
+_SHARED = ("events", "duplicates", "dead_letters", "repairs", "watermarks", "ledger", "publications")
+_OF_OUTPUT = ("panes", "partials", "late", "dead_letters")
 Labels = tuple[str, ...]
 _KINDS = ("data", "heartbeat", "drain", "rebuild", "repair")
 
@@ -141,18 +146,17 @@ class Figures(Collector):
     def _read_history(self, store: Store, last: int) -> None:
         """Read the fates of events before this run."""
         with self._excused("what came before this run cannot be read for the metrics"):
-            read_history(store, self.clock(), last, self._add_history)
+            for output, at, sums in read_history(store, self.clock(), last):
+                with self._lock:
+                    self.history.add(output, at, sums)
         with self._lock:
             self._trends_at = -TRENDS_EVERY
-
-    def _add_history(self, output: str, at: int, sums: Sums) -> None:
-        with self._lock:
-            self.history.add(output, at, sums)
 
     def batch(self, report: BatchReport) -> None:
         """A batch is complete."""
         with self._excused("a batch could not be counted for the metrics"):
-            panes, delays = self._published(report), self._delays(report)
+            panes, engine = self._published(report), self._engine
+            delays = delays_in(engine.store.events, report.events) if engine and report.events else None
             with self._lock:
                 self._count(report, panes)
                 if delays is not None:
@@ -164,19 +168,12 @@ class Figures(Collector):
 
     def _published(self, report: BatchReport) -> dict[str, dict[tuple[str, str], int]]:
         """The panes of a batch by output, timing and op, counted in the files that it wrote."""
-        if self._engine is None:
-            return {}
-        tables = {logic.name: logic.tables.panes for logic in self._engine.outputs}
+        outputs = () if self._engine is None else self._engine.outputs
         return {
-            output: pane_counts(tables[output], files, report.batch)
-            for output, files in report.panes.items()
-            if files and output in tables
+            each.name: pane_counts(each.tables.panes, files, report.batch)
+            for each in outputs
+            if (files := report.panes.get(each.name))
         }
-
-    def _delays(self, report: BatchReport) -> Delays | None:
-        if self._engine is None or not report.events:
-            return None
-        return delays_in(self._engine.store.events, report.events)
 
     def _count(self, report: BatchReport, panes: Mapping[str, Mapping[tuple[str, str], int]]) -> None:
         published = report.published_at or self.clock()
@@ -359,3 +356,45 @@ def _version() -> str:
         return version("latecomer")
     except PackageNotFoundError:  # it runs from its sources, without being installed
         return "unknown"
+
+
+# The size of the store
+
+
+class SizeWatch:
+    """Sums up the tables' own lists of files; it does not list folders."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, tuple[int, int]] = {}
+        """Table → its bytes, and how many files it has."""
+        self._stopping = threading.Event()
+
+    def start(self, store: Store) -> None:
+        names = [
+            *_SHARED,
+            *(f"outputs/{name}/{each}" for name in store.pipeline.outputs for each in _OF_OUTPUT),
+        ]
+        # Tables of its own, because a table may be used by one thread only.
+        tables = {name: Table(store.root / name, pa.schema([])) for name in names}
+        threading.Thread(target=self._watch, args=(tables,), name="latecomer-sizes", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _watch(self, tables: dict[str, Table]) -> None:
+        while True:
+            try:
+                self.tables = {name: size for name, table in tables.items() if (size := size_of(table))}
+            except (LatecomerError, OSError) as error:
+                LOG.debug("the size of the store is not known: %s", error)
+            if self._stopping.wait(EVERY_SECONDS):
+                return
+
+
+def size_of(table: Table) -> tuple[int, int] | None:
+    """A table's bytes and how many files it has; None where it does not exist."""
+    if not table.exists:
+        return None
+    table.refresh()
+    files = table.files()
+    return sum(file.size for file in files), len(files)

@@ -1,14 +1,20 @@
-"""The past of a pipeline, read from its store without Spark: the fates of events by time, and the watermark."""
+"""The past of a pipeline, read from its store without Spark: panes and delays of a batch, the fates of events by time,
+and the watermark.
+
+Columns of the files that a batch has written are read on the driver with Arrow; no Spark job is needed (ADR 0046).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.timeline import micros
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.panes import Op, Timing
@@ -16,7 +22,7 @@ from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.observe.history import DAY, KEPT, STEP, Sums, WatermarkStep
 from latecomer.store.data_files import DataFile
-from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.layout import FATE_COLUMNS, TIMESTAMP
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
@@ -27,7 +33,6 @@ _TIMINGS = ", ".join(map(text_literal, (Timing.LATE, Timing.CORRECTION)))
 CORRECTED = f"timing in ({_TIMINGS}) and op = {text_literal(Op.INSERT)}"
 """The panes that correct a number after its window closed, in SQL."""
 _STEP = f"date_bin(interval '{STEP // 60_000_000} minutes', p.published_at)"
-Add = Callable[[str, int, Sums], None]
 
 
 def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tuple[str, str], int]:
@@ -38,8 +43,46 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
     return {(row["timing"], row["op"]): row["count_all"] for row in counted}
 
 
-def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
-    """Read the fates of events up to a batch, as far back as `kept`, and call `add` for each output and time."""
+# How late the events of a batch came
+
+BOUNDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)
+"""Seconds. To choose `watermark.delay` one looks for the elbow, which for most sources is between half a minute and ten
+minutes."""
+_TIMES = pa.schema([("event_time", TIMESTAMP), ("arrival_time", TIMESTAMP)])
+_MICROS = np.array([bound * 1_000_000 for bound in BOUNDS], np.int64)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Events by how long after their event time they arrived."""
+
+    within: tuple[int, ...]
+    """For each of BOUNDS, how many events arrived no later than that: cumulative counts."""
+    events: int
+    seconds: float
+    """The sum of all delays. An event that happened after its arrival counts as 0."""
+
+
+def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
+    """The delays of the events in some files of the log."""
+    counts, count, seconds = np.zeros(len(BOUNDS) + 1, np.int64), 0, 0.0
+    with events.explained():
+        for rows in events.dataset(files, _TIMES).to_batches():
+            happened, came = (micros(rows.column(name)) for name in _TIMES.names)
+            delays = np.maximum(came - happened, 0)
+            counts += np.bincount(np.searchsorted(_MICROS, delays), minlength=len(BOUNDS) + 1)
+            count += len(delays)
+            seconds += float(delays.sum(dtype=np.float64)) / 1e6
+    return Delays(tuple(int(each) for each in counts[:-1].cumsum()), count, seconds)
+
+
+# The fates of events
+
+
+def read_history(
+    store: Store, now: int, last: int, kept: int = KEPT + DAY
+) -> Iterator[tuple[str, int, Sums]]:
+    """The fates of events up to a batch, as far back as `kept`, by output and time."""
     publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
     lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - kept)}"
     received = ledger.query_rows(
@@ -48,14 +91,14 @@ def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT +
         p=publications,
     )
     for row in received:
-        add(row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"])))
+        yield row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"]))
     times: dict[int, int] = {}
     for output in store.pipeline.outputs:
         for batch, timings in _corrections(store, output, last).items():
             times = times or publication_times(publications, lately)
             if batch in times:
                 late, rebuilt = timings.get(Timing.LATE, 0), timings.get(Timing.CORRECTION, 0)
-                add(output, times[batch], Sums(late_panes=late, rebuilt=rebuilt))
+                yield output, times[batch], Sums(late_panes=late, rebuilt=rebuilt)
 
 
 @dataclass

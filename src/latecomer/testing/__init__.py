@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.simple_predicates import NeedsSpark
-from latecomer.testing.assertions import (
+from latecomer.testing.differences import Difference
+from latecomer.testing.outcome import Outcome
+from latecomer.testing.playing import (
     assert_balances,
     assert_fates,
     assert_late,
@@ -24,10 +26,9 @@ from latecomer.testing.assertions import (
     assert_same_for_all_cuts,
     assert_transcript,
     assert_watermark,
+    play,
+    run_transcript,
 )
-from latecomer.testing.differences import Difference
-from latecomer.testing.outcome import Outcome
-from latecomer.testing.playing import play, run_transcript
 from latecomer.testing.rows import Row
 from latecomer.testing.scenario import Batch, Restart, Scenario
 from latecomer.testing.sinks import check_sink

@@ -10,8 +10,16 @@ from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
-from latecomer.testing.differences import Difference, Line, Pair, compared, differs, matched
-from latecomer.testing.notation import write_entry, write_late, write_pane, write_row
+from latecomer.testing.differences import Difference, Pair, compared, differs, in_any_order, matched
+from latecomer.testing.notation import (
+    LISTS,
+    Line,
+    write_entry,
+    write_late,
+    write_pane,
+    write_result,
+    write_row,
+)
 from latecomer.testing.outcome import Assigned, Outcome
 from latecomer.testing.scenario import Step, in_arrival_order, settles
 from latecomer.testing.times import Times
@@ -54,39 +62,30 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
         case "watermark":
             actual = outcome.watermark(step)
             pairs = (Pair(times.write(statement.stated), times.write(actual), actual == statement.stated),)
-        case "panes":
-            rules = outcome.pipeline.outputs[outcome.only(output)]
+        case kind:
+            rules, write = outcome.pipeline.outputs[outcome.only(output)], LISTS[kind][1]
             pairs = matched(
                 statement.stated,
-                outcome.panes(output, step),
-                lambda line, pane: line.names(pane, rules.by, times),
-                lambda pane: write_pane(pane, rules.by, times),
-                in_turn(rules),
-            )
-        case "results":
-            by = outcome.pipeline.outputs[outcome.only(output)].by
-            pairs = matched(
-                statement.stated,
-                _result_panes(outcome.results(output, step)),
-                lambda line, pane: line.names(pane, by, times),
-                lambda pane: _write_result(pane, by, times),
-            )
-        case "late":
-            pairs = matched(
-                statement.stated,
-                outcome.late(output, step),
-                lambda line, late: line.names(late, times),
-                lambda late: write_late(late, times),
-            )
-        case _:
-            units = {line.unit for line in statement.stated}
-            pairs = matched(
-                statement.stated,
-                [entry for entry in outcome.ledger(output, step) if entry.unit in units],
-                lambda line, entry: line.names(entry),
-                lambda entry: write_entry(entry, times),
+                _actual(statement, outcome),
+                lambda line, each: line.names(each, rules.by, times),
+                lambda each: write(each, rules.by, times),
+                in_turn(rules) if kind == "panes" else in_any_order,
             )
     return [Difference(place, what, pairs)] if differs(pairs) else []
+
+
+def _actual(statement: Statement, outcome: Outcome) -> Sequence[Any]:
+    """What the lines of a statement have to say, all of it; of the ledger only the units that they name."""
+    output, step = statement.output, statement.step
+    match statement.kind:
+        case "panes":
+            return outcome.panes(output, step)
+        case "results":
+            return _result_panes(outcome.results(output, step))
+        case "late":
+            return outcome.late(output, step)
+    units = {line.unit for line in statement.stated}
+    return [entry for entry in outcome.ledger(output, step) if entry.unit in units]
 
 
 def in_turn(rules: Output) -> Callable[[Pane, Pane], bool]:
@@ -116,10 +115,6 @@ def _titled(transcript: Transcript, statement: Statement) -> str:
 
 def _result_panes(results: Iterable[tuple[Place, Mapping[str, Any]]]) -> list[Pane]:
     return [Pane(*place, values, 0, Timing.ON_TIME) for place, values in results]
-
-
-def _write_result(pane: Pane, by: Sequence[str], times: Times) -> str:
-    return write_pane(pane, by, times).replace(" ON_TIME sequence=0", "", 1)
 
 
 def _fates(statement: Statement, outcome: Outcome) -> Pair:
@@ -169,11 +164,15 @@ def compare(
             after = f"{name} after step {step + 1}"
             checks[f"panes of {after}"] = _panes_in_turn(expected, actual, name, step)
             checks[f"side output of {after}"] = compared(
-                *([write_late(late, times) for late in each.late(name, step)] for each in both)
+                *([write_late(late, output.by, times) for late in each.late(name, step)] for each in both)
             )
             checks[f"ledger of {after}"] = compared(
                 *(
-                    [write_entry(e, times) for e in each.ledger(name, step) if _received(each, step)]
+                    [
+                        write_entry(e, output.by, times)
+                        for e in each.ledger(name, step)
+                        if _received(each, step)
+                    ]
                     for each in both
                 )
             )
@@ -189,7 +188,7 @@ def _differences(
 def _result_lines(
     results: Iterable[tuple[Place, Mapping[str, Any]]], output: Output, times: Times
 ) -> list[str]:
-    return [_write_result(pane, output.by, times) for pane in _result_panes(results)]
+    return [write_result(pane, output.by, times) for pane in _result_panes(results)]
 
 
 def _panes_in_turn(expected: Outcome, actual: Outcome, name: str, step: int) -> tuple[Pair, ...]:

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from latecomer.testing.notation import NOTHING
+from latecomer.testing.notation import NOTHING, Line
 
 Actual = TypeVar("Actual")
 
 
-class Stated(Protocol):
-    """What a line states."""
-
-    @property
-    def line(self) -> str: ...
-
-
-StatedT = TypeVar("StatedT", bound=Stated)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line that is compared as a whole."""
-
-    line: str
+StatedT = TypeVar("StatedT", bound=Line)
 
 
 @dataclass(frozen=True)
@@ -61,12 +48,17 @@ class Difference:
         return "\n".join(lines)
 
 
+def in_any_order(_one: object, _other: object) -> bool:
+    """Says that the order of two actuals does not matter."""
+    return False
+
+
 def matched(
     stated: Sequence[StatedT],
     actual: Iterable[Actual],
     names: Callable[[StatedT, Actual], bool],
     write: Callable[[Actual], str],
-    in_turn: Callable[[Actual, Actual], bool] = lambda _one, _other: False,
+    in_turn: Callable[[Actual, Actual], bool] = in_any_order,
 ) -> tuple[Pair, ...]:
     """Pairs of each stated line and the actual that it names. Lines and actuals without a partner are paired in order.
 
@@ -134,20 +126,13 @@ def _in_turn(
 
 def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]:
     """Pairs of lines that have to be equal, in any order."""
-    sides = list(expected), list(actual)
-    missing, extra = list(sides[0]), list(sides[1])
-    pairs = []
-    for line in sides[0]:
-        if line in extra:
-            extra.remove(line)
-            missing.remove(line)
-    for line in sides[0]:
-        if line in missing:
-            missing.remove(line)
-            pairs.append(Pair(line, extra.pop(0) if extra else NOTHING, False))
-        else:
-            pairs.append(Pair(line, line, True))
-    return (*pairs, *(Pair(NOTHING, line, False) for line in extra))
+    stated, found = list(expected), list(actual)
+    missing, extra = Counter(stated) - Counter(found), Counter(found) - Counter(stated)
+    unpaired, pairs = extra.elements(), []
+    for line in stated:
+        pairs.append(Pair(line, next(unpaired, NOTHING) if missing[line] else line, not missing[line]))
+        missing[line] -= missing[line] > 0
+    return (*pairs, *(Pair(NOTHING, line, False) for line in unpaired))
 
 
 def each_once(differences: Iterable[Difference]) -> list[Difference]:

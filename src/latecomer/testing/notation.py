@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -155,14 +155,20 @@ def read_fates(written: str) -> tuple[tuple[str, ...], ...]:
     return stated
 
 
+@dataclass(frozen=True)
+class Line:
+    """What is stated in a line; by itself, the line as a whole."""
+
+    line: str
+
+
 # Panes and results
 
 
 @dataclass(frozen=True)
-class StatedPane:
+class StatedPane(Line):
     """A pane, as far as a line describes it."""
 
-    line: str
     window: Window
     fields: Mapping[str, Any]
     timing: Timing | None = None
@@ -250,6 +256,10 @@ def read_result(line: str, times: Times) -> StatedPane:
     return StatedPane(line, times.read_window(words[0]), fields)
 
 
+def write_result(pane: Pane, by: Sequence[str], times: Times) -> str:
+    return write_pane(pane, by, times).replace(" ON_TIME sequence=0", "", 1)
+
+
 # The side output
 
 
@@ -264,15 +274,14 @@ class Late:
 
 
 @dataclass(frozen=True)
-class StatedLate:
+class StatedLate(Line):
     """A late row, as far as a line describes it."""
 
-    line: str
     row: Row
     window: Window | None = None
     verdict: Verdict | None = None
 
-    def names(self, late: Late, times: Times) -> bool:
+    def names(self, late: Late, _by: Sequence[str], _times: Times) -> bool:
         actual = late.row.fields
         return (
             (self.row.event_time, self.row.arrival_time) == (late.row.event_time, late.row.arrival_time)
@@ -298,7 +307,7 @@ def read_late(line: str, times: Times) -> StatedLate:
     return StatedLate(line, read_row(" ".join(kept), times), window, verdict)
 
 
-def write_late(late: Late, times: Times) -> str:
+def write_late(late: Late, _by: Sequence[str], times: Times) -> str:
     return _joined(write_row(late.row, times), times.write_window(late.window), late.verdict.value)
 
 
@@ -306,14 +315,13 @@ def write_late(late: Late, times: Times) -> str:
 
 
 @dataclass(frozen=True)
-class StatedEntry:
+class StatedEntry(Line):
     """A line of the ledger. A fate that it leaves out is zero."""
 
-    line: str
     unit: str
     amounts: Mapping[str, Decimal]
 
-    def names(self, entry: Entry) -> bool:
+    def names(self, entry: Entry, _by: Sequence[str], _times: Times) -> bool:
         actual = amounts_of(entry)
         fates = [fate.value for fate in Fate]
         stated = {**dict.fromkeys(fates, Decimal(0)), **self.amounts}
@@ -345,6 +353,15 @@ def amounts_of(entry: Entry) -> dict[str, Decimal]:
     }
 
 
-def write_entry(entry: Entry, times: Times) -> str:
+def write_entry(entry: Entry, _by: Sequence[str], times: Times) -> str:
     amounts = {name: amount for name, amount in amounts_of(entry).items() if amount or name == "received"}
     return _joined(entry.unit, write_fields(amounts, times))
+
+
+LISTS: dict[str, tuple[Callable[[str, Times], Any], Callable[[Any, Sequence[str], Times], str]]] = {
+    "panes": (read_pane, write_pane),
+    "late": (read_late, write_late),
+    "ledger": (read_entry, write_entry),
+    "results": (read_result, write_result),
+}
+"""What is expected line by line, and the reader and the writer of such a line."""

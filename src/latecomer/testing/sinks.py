@@ -92,16 +92,28 @@ class _Bench(ABC, Generic[_Given]):
         self.logic = self.opened()
 
     @abstractmethod
+    def record(self, batch: int, given: _Given) -> dict[str, Any]:
+        """What is given as a row of a batch."""
+
+    @abstractmethod
+    def row(self, record: Mapping[str, Any]) -> _Row:
+        """What is compared of a row."""
+
+    def standing(self, given: Sequence[_Given]) -> Iterable[_Given]:
+        """What the sink should hold after all of these."""
+        return given
+
     def table(self, batch: int, given: Sequence[_Given]) -> pa.Table:
         """A batch, as the sink gets it."""
+        return pa.Table.from_pylist([self.record(batch, each) for each in given], self.shape.schema)
 
-    @abstractmethod
     def wanted(self, given: Sequence[_Given]) -> list[_Row]:
         """The rows that the sink should hold after all of these."""
+        return [self.row(self.record(0, each)) for each in self.standing(given)]
 
-    @abstractmethod
     def held(self) -> list[_Row]:
         """The rows that the sink holds."""
+        return [self.row(each) for each in self._read(self.sink)]
 
     def apply(self, batch: int, given: Sequence[_Given]) -> None:
         self.logic.apply(batch, self.table(batch, given))
@@ -138,39 +150,28 @@ class _PaneBench(_Bench[Pane]):
     def with_keys(self, keys: tuple[str, ...]) -> _PaneBench:
         return _PaneBench(self._fresh, self._read, keys)
 
-    def table(self, batch: int, given: Sequence[Pane]) -> pa.Table:
-        rows = [
-            {
-                "window_start": to_moment(pane.window_start),
-                "window_end": to_moment(pane.window_end),
-                **dict(zip(self.keys, pane.key, strict=True)),
-                "total": pane.values["total"],
-                "sequence": pane.sequence,
-                "timing": str(pane.timing),
-                "op": str(pane.op),
-                "is_last": False,
-                "batch": batch,
-                "fired_at": to_moment(_START + batch * _MINUTE),
-                "published_at": to_moment(_START + batch * _MINUTE + _MINUTE),
-            }
-            for pane in given
-        ]
-        return pa.Table.from_pylist(rows, self.shape.schema)
+    def record(self, batch: int, given: Pane) -> dict[str, Any]:
+        return {
+            "window_start": to_moment(given.window_start),
+            "window_end": to_moment(given.window_end),
+            **dict(zip(self.keys, given.key, strict=True)),
+            "total": given.values["total"],
+            "sequence": given.sequence,
+            "timing": str(given.timing),
+            "op": str(given.op),
+            "is_last": False,
+            "batch": batch,
+            "fired_at": to_moment(_START + batch * _MINUTE),
+            "published_at": to_moment(_START + batch * _MINUTE + _MINUTE),
+        }
 
-    def wanted(self, given: Sequence[Pane]) -> list[_Row]:
-        if self.sink.upserts:
-            given = list(surviving(given).values())
-        return [self._row(pane.key, pane.sequence, pane.values["total"], pane.op) for pane in given]
+    def row(self, record: Mapping[str, Any]) -> _Row:
+        change = () if self.sink.upserts else (str(record.get("op")),)
+        key = (record[each] for each in self.keys)
+        return (*key, int(record["sequence"]), int(record["total"]), *change)
 
-    def held(self) -> list[_Row]:
-        return [
-            self._row(tuple(row[key] for key in self.keys), row["sequence"], row["total"], row.get("op"))
-            for row in self._read(self.sink)
-        ]
-
-    def _row(self, key: tuple[Any, ...], sequence: Any, total: Any, op: Any) -> _Row:
-        change = () if self.sink.upserts else (str(op),)
-        return (*key, int(sequence), int(total), *change)
+    def standing(self, given: Sequence[Pane]) -> Iterable[Pane]:
+        return surviving(given).values() if self.sink.upserts else given
 
 
 class _RowBench(_Bench[_Letter]):
@@ -184,29 +185,21 @@ class _RowBench(_Bench[_Letter]):
         self.shape = RowShape("checked", "checked.late", place, pa.schema(list(columns.items())))
         super().__init__(fresh, read)
 
-    def table(self, batch: int, given: Sequence[_Letter]) -> pa.Table:
-        rows = [
-            {
-                "batch": batch,
-                "reason": "unreadable",
-                "raw": letter.raw,
-                "origin": letter.origin,
-                "position": letter.position,
-                "arrival_time": to_moment(_START + batch * _MINUTE),
-                _ODD[2]: letter.raw,
-                "amount": Decimal("12345678901234567890.25"),
-                "raw_bytes": b"\x00\xff",
-            }
-            for letter in given
-        ]
-        return pa.Table.from_pylist(rows, self.shape.schema)
+    def record(self, batch: int, given: _Letter) -> dict[str, Any]:
+        return {
+            "batch": batch,
+            "reason": "unreadable",
+            "raw": given.raw,
+            "origin": given.origin,
+            "position": given.position,
+            "arrival_time": to_moment(_START + batch * _MINUTE),
+            _ODD[2]: given.raw,
+            "amount": Decimal("12345678901234567890.25"),
+            "raw_bytes": b"\x00\xff",
+        }
 
-    def wanted(self, given: Sequence[_Letter]) -> list[_Row]:
-        return [(letter.origin, letter.position, letter.raw, letter.raw) for letter in given]
-
-    def held(self) -> list[_Row]:
-        names = ("origin", "position", "raw", _ODD[2])
-        return [tuple(row[name] for name in names) for row in self._read(self.sink)]
+    def row(self, record: Mapping[str, Any]) -> _Row:
+        return tuple(record[name] for name in ("origin", "position", "raw", _ODD[2]))
 
 
 def _pane(window: int, key: Any, sequence: int, total: int, op: Op = Op.INSERT) -> Pane:

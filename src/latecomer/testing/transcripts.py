@@ -20,18 +20,9 @@ from latecomer.config.written import Location, TimesAsText, compose, dotted, lin
 from latecomer.errors import PipelineError, Problem, nearest
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.types import normal_type
-from latecomer.testing.by_hand import backwards, steered
-from latecomer.testing.notation import (
-    read_entry,
-    read_fates,
-    read_late,
-    read_pane,
-    read_result,
-    read_row,
-    unknown_name,
-)
+from latecomer.testing.notation import LISTS, read_fates, read_row, unknown_name
 from latecomer.testing.rows import Row, inferred
-from latecomer.testing.scenario import Batch, Restart, Step
+from latecomer.testing.scenario import Batch, Restart, Step, backwards, steered
 from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import DAY, Times
 
@@ -40,12 +31,6 @@ WHAT = "transcript"
 FRAGMENT = ("profile", "event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
 ACTIONS = ("batch", "heartbeat", "watermark", "partitions", "restart", "drain")
-LISTS: dict[str, Callable[[str, Times], Any]] = {
-    "panes": read_pane,
-    "late": read_late,
-    "ledger": read_entry,
-    "results": read_result,
-}
 EXPECTATIONS = (*LISTS, "watermark")
 
 
@@ -287,14 +272,12 @@ class _Reader:
         for index, step in enumerate(steps):
             if isinstance(step, dict):
                 stated = {key: value for key, value in step.items() if key not in _actions(step)}
-                self._expectations(("steps", index), stated, index, pipeline)
+                self._expectations(("steps", index), stated, index, shape)
         written, fix = self.document.get("finally", {}), f"the keys here are {', '.join(EXPECTATIONS)}"
         last = self._of_type(dict, ("finally",), written, "is not a mapping", fix)
         self._unknown_keys(("finally",), last, EXPECTATIONS)
-        self._expectations(("finally",), last, None, pipeline)
+        self._expectations(("finally",), last, None, shape)
         for each in self.statements:
-            if each.kind in LISTS:
-                self._of_known_names(each, shape)
             if each.kind == "fates":
                 self._of_known_output(each, pipeline)
         if not self.statements:
@@ -303,9 +286,9 @@ class _Reader:
             )
 
     def _expectations(
-        self, location: Location, written: Mapping[str, Any], step: int | None, pipeline: Pipeline
+        self, location: Location, written: Mapping[str, Any], step: int | None, shape: Shape
     ) -> None:
-        names = list(pipeline.outputs)
+        names = list(shape.pipeline.outputs)
         for kind in EXPECTATIONS:
             if kind not in written:
                 continue
@@ -316,19 +299,23 @@ class _Reader:
             elif isinstance(value, dict):
                 self._unknown_keys(place, value, names)
                 for output in (name for name in value if name in names):
-                    self._listed((*place, output), kind, value[output], output, step)
+                    self._listed((*place, output), kind, value[output], output, step, shape)
             elif len(names) > 1:
                 self._problem(place, "of which output?", f"write {kind}: {{{names[0]}: […]}}")
             else:
-                self._listed(place, kind, value, names[0], step)
+                self._listed(place, kind, value, names[0], step, shape)
 
-    def _listed(self, place: Location, kind: str, written: Any, output: str, step: int | None) -> None:
+    def _listed(
+        self, place: Location, kind: str, written: Any, output: str, step: int | None, shape: Shape
+    ) -> None:
         fix = "write each line with a dash before it, or none"
         lines = [] if written == "none" else self._of_type(list, place, written, "is not a list", fix)
-        stated = [
-            self._try((*place, index), lambda text: LISTS[kind](text, self.times), line)
-            for index, line in enumerate(lines)
-        ]
+        read, pipeline, stated = LISTS[kind][0], shape.pipeline, []
+        for index, line in enumerate(lines):
+            each = self._try((*place, index), lambda text: read(text, self.times), line)
+            stated.append(each)
+            if problem := unknown_name(each, pipeline.outputs[output], shape.given, pipeline.ledger):
+                self._problem((*place, index), *problem.split("; ", 1))
         self.statements.append(Statement(kind, line_of(place, self.lines), stated, output, step))
 
     def _of_known_output(self, statement: Statement, pipeline: Pipeline) -> None:
@@ -342,19 +329,6 @@ class _Reader:
         self.problems.append(
             Problem("steps", problem[0], fix=problem[1], file=str(self.file), line=statement.line)
         )
-
-    def _of_known_names(self, statement: Statement, shape: Shape) -> None:
-        output = shape.pipeline.outputs[statement.output or ""]
-        location: Location = ("finally",) if statement.step is None else ("steps", statement.step)
-        location = (*location, statement.kind)
-        part: Any = self.document
-        for step in location:
-            part = part[step]
-        if isinstance(part, dict):
-            location = (*location, statement.output or "")
-        for index, stated in enumerate(statement.stated):
-            if problem := unknown_name(stated, output, shape.given, shape.pipeline.ledger):
-                self._problem((*location, index), *problem.split("; ", 1))
 
     # Problems
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latecomer.model.lateness.distinct import Distinct, mixed
+from latecomer.model.lateness.sweep import Distinct, mixed
 
 
 def test_few_are_counted() -> None:

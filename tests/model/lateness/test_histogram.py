@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.lateness.elbow import elbow_of
-from latecomer.model.lateness.histogram import COARSE, FINE, PERCENTILES, Histogram, bin_of, top_of
+from latecomer.model.lateness.histogram import COARSE, FINE, PERCENTILES, Histogram, bin_of, elbow_of, top_of
 
 SECOND = 1_000_000
 
@@ -39,7 +38,7 @@ def test_a_duration_lies_in_its_bin(duration: int, bits: int) -> None:
 def test_counting_in_parts_is_counting_at_once(random: np.random.Generator) -> None:
     durations = random.normal(0, 5 * SECOND, 1_000).astype(np.int64)
     whole, parts = counted(durations), counted(durations[:300])
-    parts.merge(counted(durations[300:]))
+    parts.add(durations[300:])
     assert whole.quantiles() == parts.quantiles()
     assert (whole.least, whole.most, whole.negative) == (parts.least, parts.most, parts.negative)
     assert sum(count for *_, count in whole.bars()) == whole.count == 1_000

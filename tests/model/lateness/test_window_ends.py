@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
+from latecomer.model.lateness.sweep import all_ends, last_ends
+from latecomer.model.windows import AnyWindow, Calendar, Session, Sliding, Tumbling
 
 HOUR = 3_600_000_000
 BEGIN = 1_792_972_800_000_000
@@ -26,21 +26,17 @@ TIMES = np.array([BEGIN - 30 * HOUR + step * (HOUR // 3) + step**3 for step in r
     ids=str,
 )
 def test_ends_are_those_of_the_window(window: AnyWindow) -> None:
-    ends = WindowEnds(window)
     listed: list[set[int]] = [set() for _ in TIMES]
-    for found, which in ends.all(TIMES):
+    for found, which in all_ends(window, TIMES):
         for nth, end in enumerate(found):
             if which is None or which[nth]:
                 listed[nth].add(int(end))
     wanted = [{each.end for each in window.assign_all(int(time))} for time in TIMES]
     assert listed == wanted
-    assert ends.last(TIMES).tolist() == [max(each) for each in wanted]
-    assert ends.last(TIMES[:0]).tolist() == []
-    assert (ends.known, ends.alone) == (True, False)
+    assert last_ends(window, TIMES).tolist() == [max(each) for each in wanted]
+    assert last_ends(window, TIMES[:0]).tolist() == []
 
 
 def test_windows_that_the_events_decide() -> None:
-    session = WindowEnds(Session(session="5m"))
-    assert session.last(TIMES).tolist() == [time + HOUR // 12 for time in TIMES.tolist()]
-    assert session.alone
-    assert not WindowEnds(Global()).known
+    found = last_ends(Session(session="5m"), TIMES)
+    assert found.tolist() == [time + HOUR // 12 for time in TIMES.tolist()]

@@ -18,8 +18,7 @@ from latecomer.model.nowcast.calibration import (
     rank_test,
 )
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import EVENTS, Filled, Fillings
-from latecomer.model.nowcast.rhythm import SURE
+from latecomer.model.nowcast.filling import EVENTS, SURE, Filled, Fillings
 from model.nowcast.worlds import MINUTE, WHOLE, World, exponential, lognormal, slower_after
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from latecomer.model.nowcast.calibration import calibrated, drift, falls_short
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import EVENTS, Filled
-from latecomer.model.nowcast.rhythm import CYCLES, DAY, Rhythm, explained
+from latecomer.model.nowcast.filling import CYCLES, DAY, EVENTS, Filled, Rhythm, explained
 from model.nowcast.worlds import HOUR, MONDAY, Weeks, World, exponential, slower_after
 
 SEEDS = range(3)

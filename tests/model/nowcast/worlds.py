@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
-from latecomer.model.nowcast.filling import Filled, Fillings
-from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
+from latecomer.model.nowcast.filling import NO_RHYTHM, Filled, Fillings, Rhythm
 
 MINUTE = 60_000_000
 WHOLE = 6 * MINUTE

@@ -13,7 +13,7 @@ import latecomer
 from examples_kit import usual
 from latecomer.model.lateness.advice import Tried, Wish, delay_under
 from latecomer.model.lateness.sweep import WhatIf
-from latecomer.observe.advise.report import Advice
+from latecomer.observe.advise.page import Advice
 
 SECOND, MINUTE = 1_000_000, 60_000_000
 WINDOW = {"event_time": "at", "arrival": "seen", "unit": "us", "window": "10s"}

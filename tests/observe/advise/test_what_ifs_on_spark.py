@@ -13,7 +13,6 @@ from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import parse_duration, to_micros
 from latecomer.model.lateness.sweep import Setting
 from latecomer.model.strategies import Bounded
-from latecomer.observe.advise.rows import setting_row
 from scenarios import cut
 from spark_kit import PAYLOAD, Bench
 
@@ -68,7 +67,7 @@ def test_a_what_if_is_what_a_replay_computes(spark: SparkSession, tmp_path: Path
             name = output.name
             lateness = parse_duration(grace) if output.accepts else 0
             answer = output.answer(Setting(parse_duration(delay), lateness))
-            row = setting_row(answer, output, sampled=False)
+            row = output.row(answer, of_sample=False)
             outcome = {fate: row[fate] for fate in ("on_time", "late_accepted", "side_output", "dropped")}
             assert outcome == {fate: fates.get((name, fate), 0) for fate in outcome}, (name, delay)
             panes = Reader(replayed.pipeline).panes(name).to_pylist()
@@ -105,7 +104,7 @@ def test_outputs_with_derived_columns_are_advised_like_others(spark: SparkSessio
     bench.run(cut(arrivals(80), [80]))
     found = advise(bench.pipeline, delays=["0s"], lateness=["30s"])
     outcome = {
-        each.name: setting_row(each.answer(Setting(0, parse_duration("30s"))), each, sampled=False)
+        each.name: each.row(each.answer(Setting(0, parse_duration("30s"))), of_sample=False)
         for each in found.outputs
     }
     assert outcome.keys() == {"plain", "derived"}

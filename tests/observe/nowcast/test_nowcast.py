@@ -17,7 +17,7 @@ import latecomer
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.observe.nowcast import arrivals, history
+from latecomer.observe.nowcast import arrivals
 from latecomer.observe.nowcast.report import Nowcast
 from observe.nowcast.nowcast_kit import Story, tell
 
@@ -145,7 +145,7 @@ def test_a_part_of_the_log_is_enough(
     """Files that hold only old events are left out, and what they hold is not missed."""
     lake = tell(tmp_path / "files", BUSY, 69.5, files=12)
     monkeypatch.setattr(arrivals, "ENOUGH_EVENTS", 10)
-    monkeypatch.setattr(history, "ENOUGH_WINDOWS", 55)
+    monkeypatch.setattr(arrivals, "ENOUGH_WINDOWS", 55)
     part = latecomer.nowcast(lake.pipeline, "minute_totals")
     assert part.refused is None
     assert LEAST <= part.windows < found.windows
@@ -163,7 +163,7 @@ def test_events_that_come_very_late_have_more_of_the_log_read(
     """What arrives tells how late events come, whatever window it is for: no window of the newest files is whole."""
     slow = Story(minutes=100, rate=20, delay=lambda _: 100.0)
     monkeypatch.setattr(arrivals, "ENOUGH_EVENTS", 10)
-    monkeypatch.setattr(history, "ENOUGH_WINDOWS", 8)
+    monkeypatch.setattr(arrivals, "ENOUGH_WINDOWS", 8)
     found = latecomer.nowcast(tell(tmp_path / "slow", slow, 99.5, files=12).pipeline, "minute_totals")
     assert found.refused is None
     assert found.windows >= LEAST + 20

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,8 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
 NOTHING = BEGIN_OF_TIME
-
-
-@dataclass(frozen=True)
-class RecordedBatch:
-    """A batch of the timeline, as it was recorded."""
-
-    batch: int
-    kind: str
-    at: int
-    ticks: Sequence[tuple[int, Sequence[TickSummary]]] = ()
-    """Each tick with the summaries of its partitions, in order."""
-    named: Mapping[str, bool] | None = None
+ROOM = 30_000_000
+"""The most ticks times partitions that are computed at once: 500 MB."""
 
 
 @dataclass
@@ -108,7 +99,118 @@ def without_delay(strategy: Strategy) -> Strategy:
     )
 
 
-class Walk:
+@dataclass(frozen=True)
+class Recorded:
+    """A timeline as it was recorded, row by row: the ticks of each batch, and batches without data."""
+
+    batch: Integers
+    tick: Integers
+    at: Integers
+    row: Integers
+    """The row of each summary of a partition, ascending. The columns below are of summaries."""
+    code: Integers
+    """The place of the partition in `names`."""
+    events: Integers
+    largest: Integers
+    names: list[str]
+    kind: Sequence[str] = ()
+    """The kind of each row; empty where all are ticks."""
+    named: Sequence[str | None] = ()
+    """The carry of each row in which partitions were named."""
+
+    def course(self, strategy: Strategy) -> Course:
+        quick = self.quick(strategy)
+        return self.walked(strategy) if quick is None else quick
+
+    def quick(self, strategy: Strategy) -> Course | None:
+        """The course by running maxima; None where only a walk gives it: where ticks are not in order, or anything else
+        happened than a drain in the end.
+
+        A tick that two batches share has a row for each part, and both are judged alike.
+        """
+        count = self.kind.count("tick") if self.kind else len(self.batch)
+        trailing = {*self.kind[count:]}
+        batch, tick, at = self.batch[:count], self.tick[:count], self.at[:count]
+        simple = trailing <= {"drain"} and not any(self.named) and not isinstance(strategy, BySource)
+        if count < 2 or not simple or (np.diff(tick) < 0).any():
+            return None
+        single = strategy.every == "event"
+        every = 1 if isinstance(strategy.every, str) else strategy.every
+        names, idle_after = self.names, strategy.idle_after
+        if single:  # a tick that is a single event counts at once, and not only when the next tick comes
+            in_order = (
+                len(names) == 1 and np.array_equal(self.row, np.arange(count)) and bool(np.diff(tick).all())
+            )
+        else:
+            small = count * len(names) <= ROOM
+            in_order = bool(small and (np.diff(at) >= 0).all() and (at // every == tick).all())
+        if not in_order:
+            return None
+        ticks, first, place = np.unique(tick, return_index=True, return_inverse=True)
+        clock, summary_place = at[first], place[self.row]
+        brought = np.full((len(ticks), len(names)), NOTHING, np.int64)
+        np.maximum.at(brought, (summary_place, self.code), self.largest)
+        reached = _before(brought)
+        active = known = reached != NOTHING
+        if idle_after is not None and not single:
+            ends = np.full((len(ticks), len(names)), NOTHING, np.int64)
+            ends[summary_place, self.code] = (ticks[summary_place] + 1) * every
+            # The clip keeps the difference within 64 bits; a partition without events is not active in any case.
+            active = known & (clock[:, None] - np.maximum(_before(ends), 0) < idle_after)
+        slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
+        newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
+        risen = np.maximum.accumulate(brought[:, 0]) if single else newest
+        rises = np.flatnonzero(np.diff(risen, prepend=NOTHING) > 0)
+        keys = self.row * len(names) + self.code
+        order = np.argsort(keys)
+        spoke = {name: np.unique(at[self.row[self.code == code]]) for code, name in enumerate(names)}
+        return Course(
+            batch,
+            tick,
+            at,
+            newest[place],
+            np.ones(count, bool),
+            risen[rises],
+            clock[rises],
+            names,
+            keys[order],
+            reached[summary_place, self.code][order],
+            {name: np.diff(each) for name, each in spoke.items() if len(each) > 1},
+            bool(trailing),
+        )
+
+    def walked(self, strategy: Strategy) -> Course:
+        """The course, batch by batch."""
+        walk = _Walk(strategy)
+        starts = np.searchsorted(self.row, np.arange(len(self.batch) + 1)).tolist()
+        batches = [*np.flatnonzero(np.diff(self.batch, prepend=-1)).tolist(), len(self.batch)]
+        tick, at, code = self.tick.tolist(), self.at.tolist(), self.code.tolist()
+        events, largest = self.events.tolist(), self.largest.tolist()
+        for start, end in pairwise(batches):
+            kind = self.kind[start] if self.kind else "tick"
+            summaries = [
+                [
+                    TickSummary(tick[row], at[row], self.names[code[nth]], events[nth], largest[nth])
+                    for nth in range(starts[row], starts[row + 1])
+                ]
+                for row in range(start, end)
+            ]
+            ticks = [
+                (tick[row], found)
+                for row, found in zip(range(start, end), summaries, strict=True)
+                if found or kind == "repair"
+            ]
+            named = next((each for each in self.named[start:end] if each), None)
+            walk.take(int(self.batch[start]), kind, max(at[start:end]), ticks, Timeline.named_in(named))
+        return walk.course()
+
+
+Ticks = Sequence[tuple[int, Sequence[TickSummary]]]
+"""Each tick with the summaries of its partitions, in order."""
+Named = Mapping[str, bool] | None
+
+
+class _Walk:
     """Replays the recorded batches in order."""
 
     def __init__(self, strategy: Strategy) -> None:
@@ -122,27 +224,31 @@ class Walk:
         self._spoke: dict[str, array[int]] = {}
         self._drained = False
 
-    def take(self, recorded: RecordedBatch) -> None:
-        if recorded.kind == "tick":
-            self._take_ticks(recorded)
-        elif recorded.kind == "heartbeat":
-            self._take_heartbeat(recorded)
-        elif recorded.kind == "drain":
+    def take(self, batch: int, kind: str, at: int, ticks: Ticks, named: Named) -> None:
+        if kind == "tick":
+            self._take_ticks(batch, ticks, named)
+        elif kind == "heartbeat":
+            if named is not None and named != self._timeline.named:
+                self._timeline.name_partitions(named)
+            if (row := self._timeline.heartbeat(at)) is not None:
+                self._step(row.watermark, row.at)
+        elif kind == "drain":
             self._timeline.drain()
             self._drained = True
         else:
-            for tick, _ in recorded.ticks:
-                self._rows.append((recorded.batch, tick, recorded.at, self._timeline.watermark, False))
+            for tick, _ in ticks:
+                self._rows.append((batch, tick, at, self._timeline.watermark, False))
 
-    def _take_ticks(self, recorded: RecordedBatch) -> None:
-        named = recorded.named
-        for tick, summaries in recorded.ticks:
+    def _take_ticks(self, batch: int, ticks: Ticks, named: Named) -> None:
+        if not ticks and named is not None:
+            self._timeline.extend([], named)
+        for tick, summaries in ticks:
             early = self._own_maxima(summaries) if self._own_tick_counts else None
             (row,) = self._timeline.extend(summaries, named)
             named = None
             before = self._own_maxima(summaries) if early is None else early
             nth = len(self._rows)
-            self._rows.append((recorded.batch, tick, row.at, row.watermark, True))
+            self._rows.append((batch, tick, row.at, row.watermark, True))
             for name, reached in before.items():
                 code = self._codes.setdefault(name, len(self._codes))
                 for column, value in zip(self._summaries, (nth, code, reached), strict=True):
@@ -152,15 +258,6 @@ class Walk:
                 self._step(row.settled, row.at)
             for summary in summaries:
                 self._spoke.setdefault(summary.partition, array("q")).append(row.at)
-        if not recorded.ticks and named is not None:
-            self._timeline.extend([], named)
-
-    def _take_heartbeat(self, recorded: RecordedBatch) -> None:
-        if recorded.named is not None and recorded.named != self._timeline.named:
-            self._timeline.name_partitions(recorded.named)
-        row = self._timeline.heartbeat(recorded.at)
-        if row is not None:
-            self._step(row.watermark, row.at)
 
     def _own_maxima(self, summaries: Sequence[TickSummary]) -> dict[str, int]:
         known = self._timeline.partitions
@@ -209,89 +306,6 @@ class Walk:
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Integers]:
     table = np.array(rows, np.int64).reshape(-1, width)
     return [np.ascontiguousarray(table[:, nth]) for nth in range(width)]
-
-
-def course_in_order(
-    tick: Integers, at: Integers, largest: Integers, partition: str = "", single_events: bool = False
-) -> Course:
-    """The course of one partition whose ticks come once each and in order, from the largest event time of each.
-
-    A tick that is a single event counts at once, and not only when the next tick comes.
-    """
-    reached = np.maximum.accumulate(largest) if len(largest) else largest
-    newest = np.concatenate([[NOTHING], reached[:-1]]) if len(largest) else largest
-    risen = reached if single_events else newest
-    rises = np.flatnonzero(np.diff(risen, prepend=NOTHING) > 0)
-    gaps = np.diff(at)
-    return Course(
-        np.zeros(len(tick), np.int64),
-        tick,
-        at,
-        newest,
-        np.ones(len(tick), bool),
-        risen[rises],
-        at[rises],
-        [partition],
-        np.arange(len(tick)),
-        newest,
-        {partition: gaps} if len(gaps) else {},
-    )
-
-
-ROOM = 30_000_000
-"""The most ticks times partitions that are computed at once: 500 MB."""
-
-
-def course_of_partitions(
-    batch: Integers,
-    tick: Integers,
-    at: Integers,
-    summary_row: Integers,
-    summary_code: Integers,
-    largest: Integers,
-    names: list[str],
-    every: int,
-    idle_after: int | None,
-) -> Course | None:
-    """The course of partitions whose ticks are in order; None where only a walk gives the result.
-
-    A tick that two batches share has a row for each part, and both are judged alike. Each summary is given with its
-    row, its partition, and its largest event time.
-    """
-    in_order = len(tick) > 1 and (np.diff(tick) >= 0).all() and (np.diff(at) >= 0).all()
-    if not in_order or (at // every != tick).any() or len(tick) * len(names) > ROOM:
-        return None
-    ticks, first, place = np.unique(tick, return_index=True, return_inverse=True)
-    clock, summary_place = at[first], place[summary_row]
-    brought = np.full((len(ticks), len(names)), NOTHING, np.int64)
-    np.maximum.at(brought, (summary_place, summary_code), largest)
-    ends = np.full((len(ticks), len(names)), NOTHING, np.int64)
-    ends[summary_place, summary_code] = (ticks[summary_place] + 1) * every
-    reached = _before(brought)
-    known = reached != NOTHING
-    active = known
-    if idle_after is not None:
-        # The clip keeps the difference within 64 bits; a partition without events is not active in any case.
-        active = known & (clock[:, None] - np.maximum(_before(ends), 0) < idle_after)
-    slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
-    newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
-    rises = np.flatnonzero(np.diff(newest, prepend=NOTHING) > 0)
-    keys = summary_row * len(names) + summary_code
-    order = np.argsort(keys)
-    spoke = {name: np.unique(at[summary_row[summary_code == code]]) for code, name in enumerate(names)}
-    return Course(
-        batch,
-        tick,
-        at,
-        newest[place],
-        np.ones(len(tick), bool),
-        newest[rises],
-        clock[rises],
-        names,
-        keys[order],
-        reached[summary_place, summary_code][order],
-        {name: np.diff(each) for name, each in spoke.items() if len(each) > 1},
-    )
 
 
 def _before(values: Integers) -> Integers:

@@ -132,13 +132,11 @@ class Bias:
 
 def bias(
     function: str, counts: Doubles, late_counts: Doubles, sums: Doubles, late_sums: Doubles
-) -> tuple[float, float, float | None, Interval | None] | None:
+) -> tuple[float, float, float | None, Interval | None]:
     """`count`, `sum` or `avg` with all events and without the late ones, the change, and its interval.
 
-    Each array has an entry for each block. None for other functions: they cannot be computed from sums.
+    Each array has an entry for each block.
     """
-    if function not in ("count", "sum", "avg"):
-        return None
 
     def value(block: int | None, without: bool) -> float | None:
         n, k, s, j = (

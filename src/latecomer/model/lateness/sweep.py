@@ -7,20 +7,22 @@ came. With a delay `d` and an allowed lateness `g`, it is on time if that is les
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Literal
 
 import numpy as np
 
-from latecomer.model.array_types import Integers, Unsigned
+from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.durations import DAY, MINUTE
 from latecomer.model.lateness.course import Course
-from latecomer.model.lateness.distinct import Distinct, mixed
-from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.windows import AnyWindow
+from latecomer.model.windows import AnyWindow, Session, Sliding
 
 MOST = 60
 """The most settings: each has one flag in 64 bits."""
+ROOM = 1 << 21
+"""The most things that are kept. Each takes 16 bytes, and those that wait to be merged take as much again."""
 
 
 @dataclass(frozen=True, order=True)
@@ -44,9 +46,6 @@ class WhatIf:
     on_time: int
     late: int
     too_late: int
-    assignments_on_time: int
-    assignments_late: int
-    assignments_too_late: int
     published_after: float | None
     published_after_p99: int | None
     waits_for: float | None
@@ -75,6 +74,28 @@ class WhatIf:
         return (self.on_time + self.late) / self.events if self.events else 1.0
 
 
+def last_ends(window: AnyWindow, times: Integers) -> Integers:
+    """The end of each event's window; in several, of the one that ends last. A session is computed as if its
+    event were alone, so it may end later than computed."""
+    if isinstance(window, Session):
+        return np.asarray(times + window.session, np.int64)
+    if isinstance(window, Sliding):
+        newest = times - (times - window.offset) % window.every
+        return np.asarray(newest + window.size, np.int64)
+    return window.assign_many(times).end
+
+
+def all_ends(window: AnyWindow, times: Integers) -> Iterator[tuple[Integers, Flags | None]]:
+    """The ends of all windows that hold each event: an array for each window that an event may be in, with a flag for
+    the events that are in it; None means all of them. The last array has the windows that end last."""
+    last = last_ends(window, times)
+    if isinstance(window, Sliding):
+        for back in range(1, -(-window.size // window.every)):
+            ends = last - back * window.every
+            yield ends, ends > times
+    yield last, None
+
+
 class Sweep:
     """Counts the effects of several settings on an output."""
 
@@ -82,13 +103,12 @@ class Sweep:
         if len(settings) > MOST:
             raise ValueError(f"there are {len(settings)} settings; give at most {MOST}")
         self.settings = sorted(set(settings))
-        self.ends = WindowEnds(window)
+        self.window = window
         self.accepts = accepts
         """Whether late events enter the number; if not, the allowed lateness has no effect."""
         bounds = {each.delay for each in settings} | {each.delay + each.lateness for each in settings}
         self._bounds = np.array(sorted(bounds), np.int64)
         self._events = np.zeros(len(self._bounds) + 1, np.int64)
-        self._assignments = np.zeros(len(self._bounds) + 1, np.int64)
         self._panes = Distinct("least")
         self._corrections = Distinct("any")
         self._windows: dict[int, int] = {}
@@ -111,7 +131,7 @@ class Sweep:
         """Count events, given the course at their arrival, their times, keys and batches."""
         if not len(times):
             return
-        for ends, only in self.ends.all(times):
+        for ends, only in all_ends(self.window, times):
             overdue = newest - ends
             place = np.searchsorted(self._bounds, overdue, side="right")
             if only is None:
@@ -123,7 +143,6 @@ class Sweep:
     def _take(self, place: Integers, ends: Integers, keys: Unsigned, batch: Integers) -> None:
         if not len(place):
             return
-        self._assignments += np.bincount(place, minlength=len(self._assignments))
         panes = mixed(ends.view(np.uint64), keys)
         # The flags hold the number of the window, so that a sample has it, too.
         self._panes.add(panes, (place.astype(np.uint64) << np.uint64(48)) | self._noted(ends, place))
@@ -173,7 +192,6 @@ class Sweep:
                 WhatIf(
                     setting,
                     *_parts(self._events, low, high),
-                    *_parts(self._assignments, low, high),
                     float(published.mean()) if len(published) else None,
                     int(np.quantile(published, 0.99, method="inverted_cdf")) if len(published) else None,
                     float(waits.mean()) if len(waits) else None,
@@ -200,3 +218,82 @@ def _most_within(ends: Integers, length: int) -> int:
         return 0
     ordered = np.sort(ends)
     return int((np.arange(1, len(ordered) + 1) - np.searchsorted(ordered, ordered - length)).max())
+
+
+# Counting distinct things
+
+
+@dataclass
+class Distinct:
+    """Distinct things, each with the flags of all its occurrences: their union (`any`), or the smallest (`least`).
+
+    A thing is a 64-bit hash. While there are few, all are kept and the count is exact. When there are too many, only
+    those below a threshold are kept, and the threshold is halved as often as needed. The result is a sample of the
+    distinct things: one that comes a thousand times counts once.
+    """
+
+    keep: Literal["any", "least"]
+    room: int = ROOM
+    things: Unsigned = field(default_factory=lambda: np.zeros(0, np.uint64))
+    flags: Unsigned = field(default_factory=lambda: np.zeros(0, np.uint64))
+    halved: int = 0
+    _waiting: list[tuple[Unsigned, Unsigned]] = field(default_factory=list)
+    _waits: int = 0
+
+    def add(self, things: Unsigned, flags: Unsigned) -> None:
+        """Add things, which may have duplicates."""
+        things, flags = self._sampled(things, flags)
+        if not len(things):
+            return
+        self._waiting.append(self._merged(things, flags))
+        self._waits += len(self._waiting[-1][0])
+        if self._waits > self.room:
+            self.settle()
+
+    def settle(self) -> None:
+        """Merge the waiting things."""
+        if not self._waiting:
+            return
+        waiting = [(self.things, self.flags), *self._waiting]
+        things = np.concatenate([each for each, _ in waiting])
+        flags = np.concatenate([each for _, each in waiting])
+        self.things, self.flags = self._merged(things, flags)
+        self._waiting, self._waits = [], 0
+        while len(self.things) > self.room:
+            self.halved += 1
+            self.things, self.flags = self._sampled(self.things, self.flags)
+
+    def _sampled(self, things: Unsigned, flags: Unsigned) -> tuple[Unsigned, Unsigned]:
+        if not self.halved:
+            return things, flags
+        kept = things < np.uint64(1 << (64 - self.halved))
+        return things[kept], flags[kept]
+
+    def _merged(self, things: Unsigned, flags: Unsigned) -> tuple[Unsigned, Unsigned]:
+        order = np.argsort(things)
+        things, flags = things[order], flags[order]
+        first = np.flatnonzero(np.concatenate([[True], things[1:] != things[:-1]]))
+        together = np.bitwise_or if self.keep == "any" else np.minimum
+        return things[first], together.reduceat(flags, first)
+
+    @property
+    def weight(self) -> int:
+        """How many things each kept one stands for."""
+        return 1 << self.halved
+
+    @property
+    def error(self) -> float:
+        """The relative standard error of a count of all of them; 0 where it is exact."""
+        self.settle()
+        return sqrt((self.weight - 1) / (self.weight * len(self.things))) if self.halved else 0.0
+
+
+def mixed(*columns: Unsigned) -> Unsigned:
+    """A 64-bit hash of each row over all columns."""
+    mix = np.full(len(columns[0]), 0x9E3779B97F4A7C15, np.uint64)
+    for column in columns:
+        mix = mix ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) + (mix << np.uint64(6)))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mix = (mix ^ (mix >> np.uint64(shift))) * np.uint64(factor)
+        mix ^= mix >> np.uint64(31)
+    return mix

@@ -15,8 +15,7 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.nowcast.estimating import LEAST, LEVEL
-from latecomer.model.nowcast.filling import EVENTS, Filled
-from latecomer.model.nowcast.rhythm import SURE
+from latecomer.model.nowcast.filling import EVENTS, SURE, Filled, kruskal
 
 TRIALS = 200
 """The most past numbers that are estimated: the newest ones."""
@@ -149,17 +148,8 @@ def rank_test(one: Doubles, other: Doubles) -> float:
     >>> rank_test(np.arange(30.0), np.arange(30.0) + 25) < 1e-6
     True
     """
-    both = np.concatenate([one, other])
-    values, place, counts = np.unique(both, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    n, m = len(one), len(other)
-    total = n + m
-    tied = float((counts.astype(float) ** 3 - counts).sum())
-    spread = n * m / 12 * (total + 1 - tied / (total * (total - 1)))
-    if spread <= 0 or len(values) < 2:
-        return 1.0
-    away = abs(float(ranks[:n].sum()) - n * (total + 1) / 2)
-    return _both_tails(max(away - 0.5, 0.0) / sqrt(spread))
+    statistic, _ = kruskal(np.concatenate([one, other]), np.repeat([0, 1], [len(one), len(other)]))
+    return _both_tails(sqrt(statistic))
 
 
 def _both_tails(sigmas: float) -> float:

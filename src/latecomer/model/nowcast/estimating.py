@@ -14,7 +14,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from latecomer.model.array_types import Doubles, Flags, Integers
+from latecomer.model.array_types import Doubles, Flags
 
 LEVEL = 0.9
 """The share of intervals that contain the final number."""
@@ -173,10 +173,3 @@ def _power(size: Doubles, errors: Doubles) -> float:
     x -= x.sum() / count
     spread = float(x @ x)
     return 0.5 if spread < 1e-9 else min(max(float(x @ y) / spread, 0.0), 1.0)
-
-
-def in_groups(codes: Integers) -> tuple[Integers, Integers]:
-    """The begin and the end of each group, for codes in ascending order; the groups are the codes from 0 on."""
-    most = int(codes[-1]) + 1 if len(codes) else 0
-    every = np.arange(most)
-    return np.searchsorted(codes, every, "left"), np.searchsorted(codes, every, "right")

@@ -5,21 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.computed import kept_by
+from latecomer.log.hashes import hash_ids
 from latecomer.model.array_types import Doubles, Flags, Integers, Unsigned
 from latecomer.model.lateness.course import Course
-from latecomer.model.lateness.distinct import mixed
+from latecomer.model.lateness.sweep import mixed
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import AnyWindow
 
 AT_ONCE = 1 << 18
 """So many rows are in memory at a time."""
+_NULL = np.uint64(0x27D4EB2F165667C5)
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,11 @@ class Codes:
     others: bool = False
     _codes: dict[object, int] = field(default_factory=dict)
 
+    @property
+    def room(self) -> int:
+        """How many codes there may be."""
+        return self.most + 1
+
     def of(self, values: pa.Array) -> Integers:
         encoded = values.dictionary_encode(null_encoding="encode")
         codes = [self._code(value) for value in encoded.dictionary.to_pylist()]
@@ -137,27 +143,18 @@ class Codes:
 OTHERS = "(all others)"
 
 
-def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Unsigned:
-    """A number for each row that depends on its key; `known` remembers values between calls."""
-    hashes = [_hashed(columns.column(name), known) for name in keys]
+def hashed(columns: pa.RecordBatch, keys: Sequence[str]) -> Unsigned:
+    """A number for each row that depends on its key."""
+    hashes = [_hashed(columns.column(name)) for name in keys]
     return mixed(*hashes) if hashes else np.zeros(columns.num_rows, np.uint64)
 
 
-def _hashed(values: pa.Array, known: dict[object, int]) -> Unsigned:
-    if pa.types.is_integer(values.type) and not values.null_count:
-        return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64).view(np.uint64)
-    encoded = values.dictionary_encode(null_encoding="encode")
-    codes = np.array([_hash(value, known) for value in encoded.dictionary.to_pylist()], np.uint64)
-    return np.asarray(codes[encoded.indices.to_numpy()], np.uint64)
-
-
-def _hash(value: object, known: dict[object, int]) -> int:
-    number = known.get(value)
-    if number is None:
-        number = int.from_bytes(blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).digest())
-        if len(known) < 1_000_000:
-            known[value] = number
-    return number
+def _hashed(values: pa.Array) -> Unsigned:
+    encoded = values.dictionary_encode()
+    known = encoded.dictionary
+    texts = known if pa.types.is_binary(known.type) else known.cast(pa.string())
+    hashes = np.append(hash_ids(texts), _NULL)[np.asarray(encoded.indices.fill_null(-1))]
+    return np.asarray(hashes, np.uint64)
 
 
 def kept(part: Part, subject: Subject) -> Part:

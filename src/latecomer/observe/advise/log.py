@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +19,11 @@ from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.log.logged import COLUMNS
 from latecomer.log.repeated import again_in_words, came_again
 from latecomer.model import types
-from latecomer.model.array_types import Integers
 from latecomer.model.expressions import expression
-from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
+from latecomer.model.lateness.course import Course, Recorded
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
-from latecomer.model.sources import BySource
-from latecomer.model.strategies import Bounded, Strategy, TickSummary
-from latecomer.model.timeline import Timeline
+from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
 from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject, Where
@@ -169,9 +165,7 @@ class LogHistory(History):
         rows = self.store.watermarks.query(
             f"select {columns} from t where batch <= {self.last} order by batch, tick"
         )
-        parsed = _Rows(rows)
-        course = parsed.in_order(self.strategy)
-        return parsed.walked(self.strategy) if course is None else course
+        return _recorded(rows).course(self.strategy)
 
     # The events
 
@@ -184,13 +178,9 @@ class LogHistory(History):
         schema = pa.schema([(name, _READ.get(name) or stored.field(name).type) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
         for rows in self.store.events.parts(schema, AT_ONCE, pc.field("batch") <= self.last, "events"):
-            yield self._part(self._each_once(rows), codes if several else None, columns)
-
-    def _each_once(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows without events that came before, as in whatever reads the log again."""
-        if self.repeated is None:
-            return rows
-        return rows.filter(pa.array(~self.repeated.which(pa.Table.from_batches([rows]))))
+            if self.repeated is not None:  # as in whatever reads the log again
+                rows = rows.filter(pa.array(~self.repeated.which(pa.Table.from_batches([rows]))))
+            yield self._part(rows, codes if several else None, columns)
 
     def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
         """The columns of the log that have to be read for these columns."""
@@ -223,76 +213,21 @@ class LogHistory(History):
         )
 
 
-class _Rows:
+def _recorded(rows: pa.Table) -> Recorded:
     """The timeline's rows, as arrays."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        rows = rows.combine_chunks()
-        self.batch, self.tick = micros(rows["batch"]), micros(rows["tick"])
-        self.at = micros(pc.fill_null(rows["at"].cast(pa.int64()), 0))
-        self.kind = rows["kind"].to_pylist()
-        self.named = rows["named"].to_pylist()
-        lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
-        self.parent = np.asarray(pc.list_parent_indices(lists).to_numpy(zero_copy_only=False), np.int64)
-        summaries = pc.list_flatten(lists)
-        self.partition: list[str] = summaries.field("partition").to_pylist()
-        self.events = micros(summaries.field("events"))
-        self.largest = micros(summaries.field("max_event_time"))
-
-    def in_order(self, strategy: Strategy) -> Course | None:
-        """The course, where the ticks are in order and nothing else happened; None where they have to be walked."""
-        plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
-        count, trailing = len(plain), {*self.kind[len(plain) :]}
-        simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)
-        batch, tick, at = self.batch[:count], self.tick[:count], self.at[:count]
-        if not simple or count < 2 or isinstance(strategy, BySource):
-            return None
-        names = list(dict.fromkeys(self.partition))
-        if strategy.every != "event":
-            codes = {name: code for code, name in enumerate(names)}
-            code = np.array([codes[name] for name in self.partition], np.int64)
-            course = course_of_partitions(
-                batch, tick, at, self.parent, code, self.largest, names, strategy.every, strategy.idle_after
-            )
-        elif len(names) == 1 and np.array_equal(self.parent, np.arange(count)) and (np.diff(tick) > 0).all():
-            course = course_in_order(tick, at, self.largest, names[0], single_events=True)
-            course.batch = batch
-        else:
-            return None
-        if course is None:
-            return None
-        course.drained = bool(trailing)
-        return course
-
-    def walked(self, strategy: Strategy) -> Course:
-        walk = Walk(strategy)
-        starts = np.searchsorted(self.parent, np.arange(len(self.batch) + 1))
-        batches = [*np.flatnonzero(np.diff(self.batch, prepend=-1)).tolist(), len(self.batch)]
-        for start, end in pairwise(batches):
-            walk.take(self._moment(start, end, starts))
-        return walk.course()
-
-    def _moment(self, start: int, end: int, starts: Integers) -> RecordedBatch:
-        kind = self.kind[start]
-        ticks = []
-        for row in range(start, end):
-            summaries = [
-                TickSummary(
-                    int(self.tick[row]),
-                    int(self.at[row]),
-                    self.partition[nth],
-                    int(self.events[nth]),
-                    int(self.largest[nth]),
-                )
-                for nth in range(starts[row], starts[row + 1])
-            ]
-            if summaries or kind == "repair":
-                ticks.append((int(self.tick[row]), summaries))
-        named = next((each for each in self.named[start:end] if each), None)
-        return RecordedBatch(
-            int(self.batch[start]),
-            kind,
-            int(self.at[start:end].max()),
-            ticks,
-            Timeline.named_in(named),
-        )
+    rows = rows.combine_chunks()
+    lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
+    summaries = pc.list_flatten(lists)
+    partition = pc.fill_null(summaries.field("partition"), "").dictionary_encode()
+    return Recorded(
+        micros(rows["batch"]),
+        micros(rows["tick"]),
+        micros(pc.fill_null(rows["at"].cast(pa.int64()), 0)),
+        np.asarray(pc.list_parent_indices(lists).to_numpy(zero_copy_only=False), np.int64),
+        np.asarray(partition.indices.to_numpy(zero_copy_only=False), np.int64),
+        micros(summaries.field("events")),
+        micros(summaries.field("max_event_time")),
+        partition.dictionary.to_pylist(),
+        rows["kind"].to_pylist(),
+        rows["named"].to_pylist(),
+    )

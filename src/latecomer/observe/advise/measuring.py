@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.lateness.course import NOTHING
-from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.groups import BLOCKS, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Histogram, bin_of
-from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf, last_ends
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 
 SLICES = 10
@@ -21,33 +20,23 @@ MOST_PRODUCERS = 100_000
 SEED = 20260425
 MOST_BIASED = 5
 """For so many late groups the effect of dropping their late events is computed."""
-_SMALLEST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def _longer(counts: Integers, length: int, filled: int = 0) -> Integers:
-    """An array with room for so many groups; an array that has it already is not copied."""
-    more = length - len(counts)
-    return counts if more <= 0 else np.concatenate([counts, np.full((more, *counts.shape[1:]), filled)])
-
-
-@dataclass
 class GroupHistograms:
     """A coarse histogram for each of several groups; values below zero are counted separately."""
 
-    _counts: Integers = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
-    _negative: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    _least: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    _most: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    def __init__(self, groups: int) -> None:
+        # Pages that nothing is written to take no memory.
+        self._counts = np.zeros((groups, BINS[COARSE]), np.int64)
+        self._negative = np.zeros(groups, np.int64)
+        self._least = np.full(groups, np.iinfo(np.int64).max)
+        self._most = np.full(groups, np.iinfo(np.int64).min)
 
-    def add(self, codes: Integers, durations: Integers, groups: int) -> None:
-        self._counts, self._negative = _longer(self._counts, groups), _longer(self._negative, groups)
-        self._least = _longer(self._least, groups, _LARGEST)
-        self._most = _longer(self._most, groups, _SMALLEST)
+    def add(self, codes: Integers, durations: Integers) -> None:
         bins = codes * BINS[COARSE] + bin_of(np.maximum(durations, 0), COARSE)
         filled, counts = np.unique(bins, return_counts=True)
         self._counts.reshape(-1)[filled] += counts
-        below = durations < 0
-        self._negative += np.bincount(codes[below], minlength=len(self._negative))
+        self._negative += np.bincount(codes[durations < 0], minlength=len(self._negative))
         np.minimum.at(self._least, codes, durations)
         np.maximum.at(self._most, codes, durations)
 
@@ -60,22 +49,21 @@ class GroupHistograms:
         return Histogram(COARSE, ahead, behind, int(self._least[code]), int(self._most[code]))
 
 
-@dataclass
 class Delays:
     """Both delays of each group of a column."""
 
-    codes: Codes = field(default_factory=Codes)
-    age: GroupHistograms = field(default_factory=GroupHistograms)
-    behind: GroupHistograms = field(default_factory=GroupHistograms)
+    def __init__(self, codes: Codes) -> None:
+        self.codes = codes
+        self._age, self._behind = GroupHistograms(codes.room), GroupHistograms(codes.room)
 
     def add(self, codes: Integers, age: Integers, behind: Integers) -> None:
-        groups = len(self.codes.names)
-        self.age.add(codes, age, groups)
-        self.behind.add(codes, behind, groups)
+        self._age.add(codes, age)
+        self._behind.add(codes, behind)
 
     def groups(self) -> list[tuple[str | None, Histogram, Histogram]]:
         """Each group with both histograms; the one with most events first."""
-        both = [(name, self.age.of(code), self.behind.of(code)) for code, name in enumerate(self.codes.names)]
+        names = enumerate(self.codes.names)
+        both = [(name, self._age.of(code), self._behind.of(code)) for code, name in names]
         return sorted(both, key=lambda each: -each[1].count)
 
 
@@ -83,10 +71,10 @@ class Delays:
 class FirstPass:
     """The result of the first pass: how late events are."""
 
+    partitions: Delays
+    by: Mapping[str, Delays]
     age: Histogram = field(default_factory=Histogram)
     behind: Histogram = field(default_factory=Histogram)
-    partitions: Delays = field(default_factory=Delays)
-    by: dict[str, Delays] = field(default_factory=dict)
     overdue: dict[str, Histogram] = field(default_factory=dict)
     """For each output, how far the timeline was past the window's end, of the events for which it was past."""
     kept: dict[str, int] = field(default_factory=dict)
@@ -97,63 +85,51 @@ class FirstPass:
     seen: int = 0
 
 
-@dataclass
 class Skews:
     """Negative delays of each producer."""
 
-    codes: Codes = field(default_factory=lambda: Codes(MOST_PRODUCERS))
-    events: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    negative: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
-    least: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    def __init__(self) -> None:
+        self.codes = Codes(MOST_PRODUCERS)
+        self._events, self._negative = (np.zeros(self.codes.room, np.int64) for _ in range(2))
+        self._least = np.full(self.codes.room, np.iinfo(np.int64).max)
 
     def add(self, codes: Integers, age: Integers) -> None:
-        count = len(self.codes.names)
-        self.events, self.negative = _longer(self.events, count), _longer(self.negative, count)
-        self.least = _longer(self.least, count, _LARGEST)
-        self.events += np.bincount(codes, minlength=len(self.events))
-        self.negative += np.bincount(codes[age < 0], minlength=len(self.events))
-        np.minimum.at(self.least, codes, age)
+        self._events += np.bincount(codes, minlength=len(self._events))
+        self._negative += np.bincount(codes[age < 0], minlength=len(self._events))
+        np.minimum.at(self._least, codes, age)
 
     def skews(self) -> list[Skew]:
-        return skews(self.codes.names, self.events, self.negative, self.least)
+        return skews(self.codes.names, self._events, self._negative, self._least)
 
 
-class Sample:
-    """All events, or a random sample of them. The timeline is always that of all events."""
-
-    def __init__(self, share: float | None) -> None:
-        self.share = share
-        self._random = np.random.default_rng(SEED)
-
-    def of(self, part: Part) -> Part:
-        if self.share is None:
-            return part
-        chosen: Flags = self._random.random(len(part)) < self.share
-        return part.only(chosen)
+def parts_of(history: History, columns: Iterable[str], share: float | None) -> Iterator[tuple[int, Part]]:
+    """All events part by part, or the same random sample of them each time; and how many each part has of all. The
+    timeline is always that of all events."""
+    random = np.random.default_rng(SEED)
+    for part in history.parts(sorted(columns)):
+        yield len(part), part if share is None else part.only(random.random(len(part)) < share)
 
 
-def first_pass(history: History, sample: Sample) -> FirstPass:
+def first_pass(history: History, sample: float | None) -> FirstPass:
     """Measure how late events are: overall, in each partition, group and tenth of the history, and for each output."""
-    first = FirstPass(by={name: Delays() for name in history.by})
     course = history.course
-    first.partitions.codes.names = list(course.partitions)
-    ends = {each.name: WindowEnds(each.window) for each in history.subjects}
-    for name in ends:
-        first.overdue[name], first.kept[name] = Histogram(), 0
+    partitions = Codes(len(course.partitions), list(course.partitions))
+    first = FirstPass(Delays(partitions), {name: Delays(Codes()) for name in history.by})
+    for each in history.subjects:
+        first.overdue[each.name], first.kept[each.name] = Histogram(), 0
     begin, span = int(course.at.min()) if len(course.at) else 0, max(course.span, 1)
     columns = {*history.by.values(), *([history.producer] if history.producer else [])}
     for subject in history.subjects:
         if subject.where is not None:
             columns |= {*subject.where.columns.values()}
-    for whole in history.parts(sorted(columns)):
-        first.seen += len(whole)
-        part = sample.of(whole)
+    for seen, part in parts_of(history, columns, sample):
+        first.seen += seen
         first.events += len(part)
         for subject in history.subjects:
-            mine, end = kept(part, subject), ends[subject.name]
+            mine = kept(part, subject)
             first.kept[subject.name] += len(mine)
-            if end.known and len(mine):
-                overdue = course.newest[mine.row] - end.last(mine.times)
+            if not subject.window.endless and len(mine):
+                overdue = course.newest[mine.row] - last_ends(subject.window, mine.times)
                 first.overdue[subject.name].add(overdue[overdue >= 0])
         part = part.only(course.counts[part.row])
         if not len(part):
@@ -195,25 +171,23 @@ class SecondPass:
 
 
 def sweep_pass(
-    history: History, settings: Mapping[str, Sequence[Setting]], sample: Sample
+    history: History, settings: Mapping[str, Sequence[Setting]], sample: float | None
 ) -> dict[str, list[WhatIf]]:
     """Measure only what each setting would have meant for some outputs."""
-    sweeps, known = _sweeps(history, settings), dict[object, int]()
+    sweeps = _sweeps(history, settings)
     columns = set[str]().union(*(each.columns for each in history.subjects))
-    for whole in history.parts(sorted(columns)):
-        for _ in _swept(history, sample.of(whole), sweeps, known):
+    for _, part in parts_of(history, columns, sample):
+        for _ in _swept(history, part, sweeps):
             pass
     return {name: sweep.answers(history.course) for name, sweep in sweeps.items()}
 
 
-def _swept(
-    history: History, part: Part, sweeps: Mapping[str, Sweep], known: dict[object, int]
-) -> Iterator[tuple[str, Part]]:
+def _swept(history: History, part: Part, sweeps: Mapping[str, Sweep]) -> Iterator[tuple[str, Part]]:
     """Pass to the sweep of each output the events that the output keeps; yields them too."""
     for subject in history.subjects:
         mine = kept(part, subject)
         if subject.name in sweeps and len(mine):
-            keys = hashed(mine.columns, subject.keys, known)
+            keys = hashed(mine.columns, subject.keys)
             sweeps[subject.name].take(history.course.newest[mine.row], mine.times, keys, mine.batch)
             yield subject.name, mine
 
@@ -222,24 +196,22 @@ def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict
     return {
         each.name: Sweep(each.window, settings[each.name], each.accepts)
         for each in history.subjects
-        if WindowEnds(each.window).known
+        if not each.window.endless
     }
 
 
 def second_pass(
-    history: History, settings: Mapping[str, Sequence[Setting]], delay: int, sample: Sample
+    history: History, settings: Mapping[str, Sequence[Setting]], delay: int, sample: float | None
 ) -> SecondPass:
     """Measure what the settings of each output would have meant, and for which groups. Events that are further behind
     than the delay count as late when groups are compared."""
     sweeps = _sweeps(history, settings)
     who = {name: _Counted() for name in history.by}
     sums = {each.name: _Sums(history, delay, each) for each in history.subjects}
-    known: dict[object, int] = {}
     columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
     second, course = SecondPass(), history.course
-    for whole in history.parts(sorted(columns)):
-        part = sample.of(whole)
-        for name, mine in _swept(history, part, sweeps, known):
+    for _, part in parts_of(history, columns, sample):
+        for name, mine in _swept(history, part, sweeps):
             sums[name].take(mine, {column: who[column].codes for column in who})
         late = behind_of(history, part) > delay
         block = blocks_of(history, part)
@@ -252,7 +224,7 @@ def second_pass(
             second.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
             second.biases += sums[subject.name].biases()
             for group in second.late_groups[:MOST_BIASED]:
-                second.biases += sums[subject.name].biases_of(group, who[group.column].codes)
+                second.biases += sums[subject.name].biases(group, who[group.column].codes)
     return second
 
 
@@ -263,24 +235,21 @@ def blocks_of(history: History, part: Part) -> Integers:
     return np.minimum((at[part.row] - begin) * BLOCKS // span, BLOCKS - 1)
 
 
-@dataclass
 class _Counted:
     """Events and late events of each group and block."""
 
-    codes: Codes = field(default_factory=Codes)
-    events: Integers = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
-    late: Integers = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
+    def __init__(self) -> None:
+        self.codes = Codes()
+        self._events, self._late = (np.zeros((self.codes.room, BLOCKS), np.int64) for _ in range(2))
 
     def take(self, values: Any, block: Integers, late: Flags) -> None:
-        places = self.codes.of(values) * BLOCKS + block
-        groups = len(self.codes.names)
-        self.events, self.late = _longer(self.events, groups), _longer(self.late, groups)
-        self.events += np.bincount(places, minlength=groups * BLOCKS).reshape(groups, BLOCKS)
-        self.late += np.bincount(places[late], minlength=groups * BLOCKS).reshape(groups, BLOCKS)
+        places, shape = self.codes.of(values) * BLOCKS + block, self._events.shape
+        self._events += np.bincount(places, minlength=self._events.size).reshape(shape)
+        self._late += np.bincount(places[late], minlength=self._events.size).reshape(shape)
 
     def late_groups(self, column: str) -> list[LateGroup]:
-        heard = np.flatnonzero(self.events.sum(0))
-        return late_groups(column, self.codes.names, self.events[:, heard], self.late[:, heard])
+        heard = np.flatnonzero(self._events.sum(0))
+        return late_groups(column, self.codes.names, self._events[:, heard], self._late[:, heard])
 
 
 class _Sums:
@@ -288,63 +257,50 @@ class _Sums:
 
     def __init__(self, history: History, delay: int, subject: Subject) -> None:
         self.history, self.delay, self.subject = history, delay, subject
-        self._ends = WindowEnds(subject.window)
-        self._sums = {each.name: np.zeros((4, BLOCKS)) for each in subject.aggregates}
-        self._by_group: dict[tuple[str, str], Doubles] = {}
-        """Aggregate and column → counts and sums by group and block."""
+        self._sums: dict[tuple[str, str | None], Doubles] = {}
+        """Aggregate, and the column of groups or None → counts and sums by group and block."""
 
     def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
         newest = self.history.course.newest[part.row]
-        late = newest - self._ends.last(part.times) >= self.delay
+        late = newest - last_ends(self.subject.window, part.times) >= self.delay
         block = blocks_of(self.history, part)
-        grouped = {
-            name: (each.of(part.columns.column(self.history.by[name])) * BLOCKS + block, len(each.names))
-            for name, each in codes.items()
-        }
+        grouped: dict[str | None, tuple[Integers, int]] = {None: (block, BLOCKS)}
+        for name, each in codes.items():
+            places = each.of(part.columns.column(self.history.by[name])) * BLOCKS + block
+            grouped[name] = places, each.room * BLOCKS
+        for measured in self.subject.aggregates:
+            values, has_value = _amounts(measured, part)
+            for column, (places, size) in grouped.items():
+                sums = _sums(places, size, values, has_value, late)
+                self._sums[measured.name, column] = self._sums.get((measured.name, column), 0.0) + sums
+
+    def biases(self, group: LateGroup | None = None, codes: Codes | None = None) -> Iterator[Bias]:
+        """The bias of each aggregate if late events were dropped: of all events, or of a group that is late more often
+        than others."""
+        column = None if group is None else group.column
+        first = 0 if group is None or codes is None else codes.names.index(group.value) * BLOCKS
+        place = None if group is None else (group.column, group.value)
         for each in self.subject.aggregates:
-            if each.column is None:
-                values, has_value = np.ones(len(part)), np.ones(len(part), bool)
-            elif each.function == "count":
-                has_value = part.columns.column(each.column).is_valid().to_numpy(zero_copy_only=False)
-                values = has_value.astype(np.float64)
-            else:
-                values, has_value = numbers(part.columns.column(each.column))
-            self._sums[each.name] += _sums(block, 1, values, has_value, late)
-            for name, (places, groups) in grouped.items():
-                known = self._by_group.get((each.name, name), np.zeros((4, 0)))
-                wider = np.zeros((4, groups * BLOCKS))
-                wider[:, : known.shape[1]] = known
-                self._by_group[each.name, name] = wider + _sums(places, groups, values, has_value, late)
-
-    def biases(self) -> list[Bias]:
-        """The bias of each aggregate if late events were dropped."""
-        return [
-            bias
-            for each in self.subject.aggregates
-            for bias in self._biased(each, self._sums[each.name], None)
-        ]
-
-    def biases_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
-        """The bias of the numbers of a group that is late more often than others."""
-        nth = codes.names.index(group.value)
-        found: list[Bias] = []
-        for each in self.subject.aggregates:
-            sums = self._by_group.get((each.name, group.column))
-            if sums is not None and sums.shape[1] >= (nth + 1) * BLOCKS:
-                mine = sums[:, nth * BLOCKS : (nth + 1) * BLOCKS]
-                found += self._biased(each, mine, (group.column, group.value))
-        return found
-
-    def _biased(self, each: Measured, sums: Doubles, group: tuple[str, str | None] | None) -> Iterator[Bias]:
-        heard = sums[:, sums[0] > 0]
-        change = bias(each.function, heard[0], heard[1], heard[2], heard[3])
-        if change is not None:
-            yield Bias(self.subject.name, each.name, each.written, *change, group)
+            if (sums := self._sums.get((each.name, column))) is not None:
+                heard = sums[:, first : first + BLOCKS]
+                change = bias(each.function, *heard[:, heard[0] > 0])
+                yield Bias(self.subject.name, each.name, each.written, *change, place)
 
 
-def _sums(places: Integers, groups: int, values: Doubles, has_value: Flags, late: Flags) -> Doubles:
+def _amounts(measured: Measured, part: Part) -> tuple[Doubles, Flags]:
+    """What each event adds to an aggregate, and whether it adds anything."""
+    if measured.column is None:
+        return np.ones(len(part)), np.ones(len(part), bool)
+    values = part.columns.column(measured.column)
+    if measured.function == "count":
+        has_value = values.is_valid().to_numpy(zero_copy_only=False)
+        return has_value.astype(np.float64), has_value
+    return numbers(values)
+
+
+def _sums(places: Integers, size: int, values: Doubles, has_value: Flags, late: Flags) -> Doubles:
     """Counts of all events and of late ones, then sums of both, by place."""
-    size, late_ones = groups * BLOCKS, has_value & late
+    late_ones = has_value & late
     return np.stack(
         [
             np.bincount(places[has_value], minlength=size),

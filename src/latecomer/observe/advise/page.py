@@ -1,36 +1,36 @@
-"""The report as one page of HTML: plots as SVG, nothing fetched, light and dark, wide and narrow."""
+"""Advice as one page of HTML and as one picture: plots as SVG, nothing fetched, light and dark, wide and narrow."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
-from latecomer.model.lateness.advice import Advised, percentile
+from latecomer.model.lateness.sweep import WhatIf
 from latecomer.model.markup import escape
-from latecomer.model.zoned import written
-from latecomer.observe.advise.plots import curves, histogram
-from latecomer.observe.advise.report_tables import (
+from latecomer.observe.advise.plots import HEIGHT, WIDTH, curves, histogram
+from latecomer.observe.advise.report import Distribution, OutputReport, Report
+from latecomer.observe.advise.words import (
+    DELAYS,
     Table,
-    biases,
-    delays_by_group,
-    skews,
+    about,
+    about_estimates,
+    about_sample,
+    by_group,
+    findings,
+    measured,
+    precision,
+    present_setting,
+    sentence,
+    title_of,
     what_ifs,
-    who_is_late,
 )
-from latecomer.observe.advise.rows import setting_row
-
-if TYPE_CHECKING:
-    from latecomer.model.lateness.sweep import WhatIf
-    from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 
 _MOST_ROWS = 60
-AGE = "How old events are when they come"
-BEHIND = "How far they come behind the newest of their partition"
-BEHIND_MEANS = "This alone sets the delay."
-NO_ELBOW = "No elbow: waiting longer pays evenly, or there is too little to tell."
-SCALE = "delay, on a scale of logarithms"
+_SCALE = "delay, on a scale of logarithms"
+_HEAD, _TITLE, _EDGE = 56, 30, 16
+_COLOURS = ("one", "three")
+"""Of the curves."""
 
 STYLE = """
 .advice { --ink:#1b1f24; --pale:#59636e; --paper:#ffffff; --card:#f6f8fa; --rule:#d1d9e0; --one:#0969da; --two:#bc4c00;
@@ -81,6 +81,8 @@ STYLE = """
 .advice svg .mark { stroke:var(--two); stroke-width:1.5;
   stroke-dasharray:5 3 }
 .advice svg .mark-name { fill:var(--two) }
+.advice svg .now { stroke:var(--ink); stroke-width:1.5; stroke-dasharray:5 3 }
+.advice svg .now-name { fill:var(--ink) }
 .advice svg .bend { stroke:var(--three); stroke-width:1.5;
   stroke-dasharray:2 3 }
 .advice svg .bend-name { fill:var(--three) }
@@ -88,70 +90,155 @@ STYLE = """
 """
 
 
-def page(report: Advice) -> str:
-    """A whole page."""
-    title = escape(f"How late events come: {report.title}")
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{title}</title><style>html{{background:Canvas}}body{{margin:0}}"
-        ".advice{max-width:72rem;margin:auto;padding:1.5rem 1rem 3rem}"
-        "@media (prefers-color-scheme: dark){html{background:#0d1117}}</style>"
-    )
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{fragment(report)}\n</body></html>\n'
-    )
+class Advice(Report):
+    """How late events are, what settings would mean, which groups are late, and what is advised."""
+
+    def _repr_html_(self) -> str:
+        """A part of a page, for notebooks."""
+        return "\n".join([f"<style>{STYLE}</style>", '<div class="advice">', *_body(self), "</div>"])
+
+    def html(self) -> str:
+        """One page with plots, which loads nothing else."""
+        title = escape(f"How late events come: {self.title}")
+        head = (
+            '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">'
+            f"<title>{title}</title><style>html{{background:Canvas}}body{{margin:0}}"
+            ".advice{max-width:72rem;margin:auto;padding:1.5rem 1rem 3rem}"
+            "@media (prefers-color-scheme: dark){html{background:#0d1117}}</style>"
+        )
+        body = f"<body>\n{self._repr_html_()}\n</body>"
+        return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n{body}</html>\n'
+
+    def svg(self) -> str:
+        """The plots as one picture, for a document or a slide: in plain colours on white, with no script."""
+        plots = list(_plots(self))
+        height = _HEAD + len(plots) * (_TITLE + HEIGHT) + _EDGE
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + 2 * _EDGE} {height}" '
+            f'width="{WIDTH + 2 * _EDGE}" height="{height}" '
+            'font-family="system-ui, sans-serif" font-size="12" role="img">',
+            f"<title>{escape(f'How late events come: {self.title}')}</title>",
+            f"<style>{_plain_style()}</style>",
+            f'<rect width="100%" height="{height}" fill="white"/>',
+            f'<text x="{_EDGE}" y="24" font-size="17" font-weight="600">{escape(self.title)}</text>',
+            f'<text class="tick" x="{_EDGE}" y="42">{measured(self)}</text>',
+        ]
+        for nth, (title, plot) in enumerate(plots):
+            top = _HEAD + nth * (_TITLE + HEIGHT)
+            lines.append(f'<text x="{_EDGE}" y="{top + 20}" font-size="14" font-weight="600">{title}</text>')
+            placed = f'<svg x="{_EDGE}" y="{top + _TITLE}" width="{WIDTH}" height="{HEIGHT}" '
+            lines.append(plot.replace("<svg ", placed, 1))
+        return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def fragment(report: Advice) -> str:
-    """The report as a part of a page, for notebooks."""
-    return "\n".join([f"<style>{STYLE}</style>", '<div class="advice">', *_body(report), "</div>"])
+def _plots(report: Report) -> Iterator[tuple[str, str]]:
+    for title, _, _, plot in delay_plots(report):
+        yield escape(title), plot
+    for output in report.outputs:
+        names = " ".join(
+            f'<tspan class="line{nth}" font-weight="400" font-size="12">● {escape(name)}</tspan>'
+            for nth, (name, _) in enumerate(curves_of(output, report))
+        )
+        yield f"Completeness by delay: {escape(title_of(output, report))} {names}", curve_plot(output, report)
 
 
-def _body(report: Advice) -> Iterator[str]:
+def _plain_style() -> str:
+    """The page's light style for plots, without variables, which many programs that show pictures do not know."""
+    colours = dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", STYLE.partition("@media")[0]))
+    rules = re.findall(r"^\.advice svg ([^{]*\{[^}]*\})", STYLE, re.MULTILINE)
+    plain = [re.sub(r"var\(--([a-z-]+)\)", lambda used: colours[used[1]], rule) for rule in rules]
+    named = [f"tspan.line{nth} {{ fill:{colours[name]}; stroke:none }}" for nth, name in enumerate(_COLOURS)]
+    return "\n".join([*plain, *named])
+
+
+# The plots
+
+
+def delay_plots(report: Report) -> Iterator[tuple[str, str, Distribution, str]]:
+    """Both delays: title, what it is, figures, and a plot of how many events are how late. Of the one that sets the
+    delay, the plot has the present delay and the advised one."""
+    delay = next((each for each in report.advised if each.field == "watermark.delay"), None)
+    for (title, means), delays in zip(DELAYS, (report.age, report.behind), strict=True):
+        marks = []
+        if delay is not None and delays is report.behind:
+            marks = _marks(delay.current, delay.value)
+        if delays.elbow is not None:
+            marks.append((f"elbow {shown_duration(delays.elbow.delay)}", delays.elbow.delay, "bend"))
+        plot = histogram(sentence(title), delays.bars, marks, _SCALE)
+        yield sentence(title), f"{sentence(means)}.", delays, plot
+
+
+def _marks(now: int | None, advised: int | None) -> list[tuple[str, int, str]]:
+    """Upright lines at the present delay and at the advised one."""
+    named = (("now", now, "now"), ("advised", None if advised == now else advised, "mark"))
+    return [(f"{name} {format_duration(at)}", at, kind) for name, at, kind in named if at is not None]
+
+
+def curve_plot(output: OutputReport, report: Report) -> str:
+    """The curves of an output, with its present delay and the one that is advised."""
+    marks = _marks(None if output.current is None else output.current.delay, output.advised.delay)
+    title = f"Completeness by delay: {title_of(output, report)}"
+    return curves(title, curves_of(output, report), marks, _SCALE)
+
+
+def curves_of(output: OutputReport, report: Report) -> list[tuple[str, list[tuple[int, float]]]]:
+    """How complete the numbers of an output are, by delay: when they are published, and after corrections."""
+    rows = output.rows(report.sampled)
+    named = [("on time", sorted({row["delay"]: row["on_time_share"] for row in rows}.items()))]
+    if output.accepts and output.advised.lateness:
+        grace = output.advised.lateness
+        complete = {r["delay"]: r["completeness"] for r in rows if r["allowed_lateness"] == grace}
+        named.append((f"with corrections for {format_duration(grace)}", sorted(complete.items())))
+    return named
+
+
+# The page
+
+
+def _body(report: Report) -> Iterator[str]:
     what = "the log of pipeline" if report.kind == "log" else "raw files"
     yield f"<h1>{escape(report.title)}</h1>"
-    yield (
-        f'<p class="pale">How late events come: {what}, {counted(report.events, "event")} that arrived from '
-        f"{written(report.since)} to {written(report.until)}</p>"
-    )
-    if report.sample is not None:
-        yield (
-            f'<p class="pale">A sample of {report.sample:.3g} of {report.of_events:,} events. A share is right to '
-            f"within {report.sampling_error or 0:.2%} (95 %).</p>"
-        )
+    yield _pale(f"How late events come: {what}, {measured(report)}")
+    yield from (_pale(sentence(text)) for text in about_sample(report))
     yield "<h2>Advice</h2>"
     for caution in report.cautions:
         yield f'<p class="warning">{escape(caution)}</p>'
-    yield from (_advised(each, report) for each in report.advised)
+    for each in report.advised:
+        yield (
+            f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> '
+            f'<span class="pale">{present_setting(each, report)}<br>{escape(each.reason)}</span></p>'
+        )
     yield "<h2>Two delays</h2>"
     yield '<div class="pair">'
-    yield from _delay_card(AGE, "arrival − event time. It does not set the delay.", report.age, None)
-    yield from _delay_card(BEHIND, BEHIND_MEANS, report.behind, advised_delay(report))
+    for title, means, delays, plot in delay_plots(report):
+        yield f'<div class="card"><h3>{title}</h3>{_pale(means)}<div class="scroll">{plot}</div>'
+        numbers = (
+            f"<div><span class=pale>{name}</span><br>{value}</div>" for name, value in delays.figures.items()
+        )
+        yield f'<div class="numbers">{"".join(numbers)}</div>'
+        yield from (f"<p>{sentence(text)}.</p>" for text in about(delays))
+        yield "</div>"
     yield "</div>"
-    for column, table in delays_by_group(report):
-        yield f"<h2>By {escape(column)}</h2>"
+    for title, table in by_group(report):
+        yield f"<h2>{escape(sentence(title))}</h2>"
         yield from _table(table)
     for output in report.outputs:
         yield from _output(output, report)
-    yield from _who(report)
+    for title, found in findings(report):
+        yield f"<h2>{escape(sentence(title))}</h2>"
+        yield from [f"<p>{sentence(found)}.</p>"] if isinstance(found, str) else _table(found)
     yield "<h2>What this rests on</h2>"
     for note in report.notes:
         yield f"<p>{escape(note)}</p>"
     yield (
-        f"<p>Percentiles are never too small, and too large by {report.precision:.1%} at most "
-        f"({report.group_precision:.1%} for partitions and groups). The elbow is where the share of events that came "
-        "in time is furthest above the straight line between no delay and p99.99.</p>"
+        f"<p>{sentence(precision(report))}. The elbow is where the share of events that came in time is furthest above "
+        "the straight line between no delay and p99.99.</p>"
     )
 
 
-def _advised(each: Advised, report: Advice) -> str:
-    now = "not set" if each.current is None else format_duration(each.current)
-    current = "" if report.kind != "log" else "as it is" if not each.changes else f"now {now}"
-    return (
-        f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{current}<br>'
-        f"{escape(each.reason)}</span></p>"
-    )
+def _pale(text: str) -> str:
+    return f'<p class="pale">{escape(text)}</p>'
 
 
 def _table(table: Table, marked: Sequence[bool] = ()) -> Iterator[str]:
@@ -165,103 +252,26 @@ def _table(table: Table, marked: Sequence[bool] = ()) -> Iterator[str]:
         yield f"<tr{' class=advised' if nth < len(marked) and marked[nth] else ''}>{''.join(cells)}</tr>"
     yield "</table></div>"
     if len(rows) > _MOST_ROWS:
-        yield f'<p class="pale">{len(rows) - _MOST_ROWS:,} more are in the JSON.</p>'
+        yield _pale(f"{len(rows) - _MOST_ROWS:,} more are in the JSON.")
 
 
-def delay_plot(title: str, delays: Distribution, advised: int | None, now: int | None = None) -> str:
-    """How many events are how late, with the elbow, the advised delay and the present one."""
-    named = (("now", now, "now"), ("advised", advised, "mark"))
-    marks = [(f"{name} {format_duration(at)}", at, kind) for name, at, kind in named if at is not None]
-    if delays.elbow is not None:
-        marks.append((f"elbow {shown_duration(delays.elbow.delay)}", delays.elbow.delay, "bend"))
-    return histogram(title, delays.bars, marks, SCALE)
-
-
-def _delay_card(title: str, below: str, delays: Distribution, delay: int | None) -> Iterator[str]:
-    yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
-    yield f'<div class="scroll">{delay_plot(title, delays, delay)}</div>'
-    shares = {percentile(share): shown_duration(value) for share, value in delays.percentiles.items()}
-    shares["most"] = shown_duration(delays.most)
-    numbers = "".join(
-        f"<div><span class=pale>{name}</span><br>{value}</div>" for name, value in shares.items()
-    )
-    yield f'<div class="numbers">{numbers}</div>'
-    if delays.negative:
-        yield f"<p>{delays.negative:,} are negative, down to {shown_duration(delays.least)}: clocks that are ahead.</p>"
-    bend = delays.elbow
-    if bend is None:
-        yield f'<p class="pale">{NO_ELBOW}</p>'
-    else:
-        yield (
-            f"<p>Elbow at {shown_duration(bend.delay)}; {shown_duration(bend.low)} to {shown_duration(bend.high)} are "
-            f"as good. It is enough for {bend.completeness:.2%}. Sharpness {bend.sharpness:.2f} of 1.</p>"
-        )
-    yield "</div>"
-
-
-def title_of(output: OutputReport, report: Advice) -> str:
-    """The heading of an output's settings."""
-    return output.name if report.kind == "log" else "supposed windows"
-
-
-def curves_of(output: OutputReport, report: Advice) -> list[tuple[str, list[tuple[int, float]]]]:
-    """How complete the numbers of an output are, by delay: when they are published, and after corrections."""
-    rows = [setting_row(each, output, report.sample is not None) for each in output.settings]
-    named = [("on time", sorted({row["delay"]: row["on_time_share"] for row in rows}.items()))]
-    if output.accepts and output.advised.lateness:
-        grace = output.advised.lateness
-        complete = {r["delay"]: r["completeness"] for r in rows if r["allowed_lateness"] == grace}
-        named.append((f"with corrections for {format_duration(grace)}", sorted(complete.items())))
-    return named
-
-
-def curve_plot(output: OutputReport, report: Advice) -> str:
-    """The curves of an output, with the delay that is advised."""
-    marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
-    title = f"Completeness by delay: {title_of(output, report)}"
-    return curves(title, curves_of(output, report), marks, SCALE)
-
-
-def advised_delay(report: Advice) -> int | None:
-    return next(each.value for each in report.advised if each.field == "watermark.delay")
-
-
-def _output(output: OutputReport, report: Advice) -> Iterator[str]:
+def _output(output: OutputReport, report: Report) -> Iterator[str]:
     yield f"<h2>What settings would mean: {escape(title_of(output, report))}</h2>"
-    yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
-    for nth, (what, _) in enumerate(curves_of(output, report)):
-        colour = ("one", "three")[nth]
-        yield f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
-    yield "</p>"
-    yield f'<div class="scroll">{curve_plot(output, report)}</div>'
-    yield "</div>"
+    keys = (
+        f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
+        for colour, (what, _) in zip(_COLOURS, curves_of(output, report), strict=False)
+    )
+    yield f'<div class="card curve"><p class="pale">{escape(output.window)}. {"".join(keys)}</p>'
+    yield f'<div class="scroll">{curve_plot(output, report)}</div></div>'
     usual = output.usual
     yield from _what_ifs(output, usual, report)
     if len(usual) < len(output.settings):
         yield f"<details><summary>All {len(output.settings)} settings</summary>"
         yield from _what_ifs(output, output.settings, report)
         yield "</details>"
-    error = max((each.error for each in output.settings), default=0.0)
-    if error:
-        yield f'<p class="pale">Panes and states are estimated, to within {2 * error:.1%} (95 %).</p>'
+    yield from (_pale(f"{sentence(text)}.") for text in about_estimates(output))
 
 
-def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], report: Advice) -> Iterator[str]:
+def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], report: Report) -> Iterator[str]:
     marked = [each.setting == output.advised for each in settings]
-    return _table(what_ifs(output, settings, report.sample is not None), marked)
-
-
-def _who(report: Advice) -> Iterator[str]:
-    beyond = format_duration(report.late_delay)
-    if report.groups:
-        yield f"<h2>Who is late</h2><p class=pale>More than {beyond} behind the newest of their partition.</p>"
-        if report.late_groups:
-            yield from _table(who_is_late(report))
-        else:
-            yield "<p>No group is late more often than the others, as far as this history tells.</p>"
-    if len(table := biases(report)) > 1:
-        yield f"<h2>Bias, if what is late under a delay of {beyond} were dropped</h2>"
-        yield from _table(table)
-    if report.skews:
-        yield "<h2>Clocks that are ahead</h2><p class=pale>Events that come before they happen.</p>"
-        yield from _table(skews(report))
+    return _table(what_ifs(output, settings, report), marked)

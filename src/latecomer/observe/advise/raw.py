@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from latecomer.model.array_types import Integers
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
-from latecomer.model.strategies import Bounded, TickSummary
+from latecomer.model.lateness.course import Course, Recorded
+from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
-from latecomer.observe.advise.raw_files import RawFiles
-from latecomer.observe.advise.raw_source import RawSource, refused
+from latecomer.observe.advise.raw_files import RawFiles, RawSource, refused
 from latecomer.observe.history import SECOND
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +28,8 @@ MOST_HEADS = 1 << 23
 """So many ticks of partitions are kept; a history with more gets longer ticks."""
 _TICKS = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3600 * SECOND]
 _MOST_PARTITIONS = 10_000
+Summaries = tuple[Integers, Integers, Integers, Integers]
+"""Tick, partition, largest event time and number of events."""
 
 
 class RawHistory(History):
@@ -87,61 +87,35 @@ class RawHistory(History):
         counted.quiet = True
 
     def _course(self) -> Course:
-        summaries = _Summaries()
+        parts: list[Summaries] = []
         for times, arrivals, rows in self.files.events([]):
             LOG.info("reading arrivals, %s so far", f"{self.total:,}")
             self.total += len(times)
-            summaries.add(arrivals // self.every, self._codes(rows), times)
-            self._lengthen(summaries)
+            ones = np.ones(len(times), np.int64)
+            parts.append(_reduced(arrivals // self.every, self._codes(rows), times, ones))
+            if sum(len(tick) for tick, *_ in parts[1:]) > _COMPACT:
+                parts = [self._joined(parts)]
         if not self.total:
-            raise refused(
-                "source",
-                "no row has a readable event time and arrival",
-                self.source.path,
-                "name other columns",
-            )
-        self._lengthen(summaries)
+            reason = "no row has a readable event time and arrival"
+            raise refused("source", reason, self.source.path, "name other columns")
+        tick, code, largest, events = self._joined(parts)
         self.strategy = self._strategy()
-        tick, code, largest, events = summaries.settled()
-        names = self._partitions.names
-        if len(names) <= 1:
-            return course_in_order(tick, tick * self.every, largest, (names or [""])[0] or "")
-        first = np.flatnonzero(np.diff(tick, prepend=tick[0] - 1))
-        quick = course_of_partitions(
-            np.zeros(len(first), np.int64),
-            tick[first],
-            tick[first] * self.every,
-            np.searchsorted(tick[first], tick),
-            code,
-            largest,
-            [name or "" for name in names],
-            self.every,
-            self.source.idle_after,
-        )
-        return self._walked(tick, code, largest, events) if quick is None else quick
-
-    def _lengthen(self, summaries: _Summaries) -> None:
-        """Make ticks longer while there are too many, unless their length is given."""
-        while self.source.every is None and self.every < _TICKS[-1] and summaries.too_many():
-            longer = next(each for each in _TICKS if each > self.every)
-            summaries.lengthen(longer // self.every)
-            self.every = longer
-
-    def _walked(self, tick: Integers, code: Integers, largest: Integers, events: Integers) -> Course:
+        ticks, row = np.unique(tick, return_inverse=True)
         names = [name or "" for name in self._partitions.names]
-        walk = Walk(self.strategy)
-        starts = [*np.flatnonzero(np.diff(tick, prepend=tick[0] - 1)).tolist(), len(tick)]
-        columns = [each.tolist() for each in (tick, code, largest, events)]
-        every, ticks = self.every, []
-        for start, end in pairwise(starts):
-            now = columns[0][start]
-            summaries = [
-                TickSummary(now, now * every, names[columns[1][nth]], columns[3][nth], columns[2][nth])
-                for nth in range(start, end)
-            ]
-            ticks.append((now, summaries))
-        walk.take(RecordedBatch(0, "tick", 0, ticks))
-        return walk.course()
+        recorded = Recorded(
+            np.zeros(len(ticks), np.int64), ticks, ticks * self.every, row, code, events, largest, names
+        )
+        return recorded.course(self.strategy)
+
+    def _joined(self, parts: Sequence[Summaries]) -> Summaries:
+        """The summaries of several parts. While there are too many, ticks become longer, unless that is given."""
+        tick, code, largest, events = (np.concatenate(each) for each in zip(*parts, strict=True))
+        joined = _reduced(tick, code, largest, events)
+        while self.source.every is None and self.every < _TICKS[-1] and len(joined[0]) > MOST_HEADS:
+            longer = next(each for each in _TICKS if each > self.every)
+            joined = _reduced(joined[0] // (longer // self.every), *joined[1:])
+            self.every = longer
+        return joined
 
     def _codes(self, rows: pa.RecordBatch) -> Integers:
         if self.source.partition is None:
@@ -162,41 +136,8 @@ class RawHistory(History):
             )
 
 
-class _Summaries:
-    """The largest event time and the number of events of each tick and partition."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[Integers, Integers, Integers, Integers]] = []
-        self._held = 0
-
-    def add(self, tick: Integers, code: Integers, times: Integers) -> None:
-        self._rows.append(_reduced(tick, code, times, np.ones(len(tick), np.int64)))
-        self._held += len(self._rows[-1][0])
-        if self._held > _COMPACT:
-            self._rows = [self.settled()]
-            self._held = min(len(self._rows[0][0]), _COMPACT // 2)
-
-    def too_many(self) -> bool:
-        if sum(len(each[0]) for each in self._rows) <= MOST_HEADS:
-            return False
-        self._rows = [self.settled()]
-        return len(self._rows[0][0]) > MOST_HEADS
-
-    def lengthen(self, times: int) -> None:
-        """Join so many ticks into one."""
-        tick, code, largest, events = self.settled()
-        self._rows = [_reduced(tick // times, code, largest, events)]
-
-    def settled(self) -> tuple[Integers, Integers, Integers, Integers]:
-        tick, code, largest, events = (np.concatenate(each) for each in zip(*self._rows, strict=True))
-        return _reduced(tick, code, largest, events)
-
-
-def _reduced(
-    tick: Integers, code: Integers, times: Integers, events: Integers
-) -> tuple[Integers, Integers, Integers, Integers]:
-    if not len(tick):
-        return tick, code, times, events
+def _reduced(tick: Integers, code: Integers, times: Integers, events: Integers) -> Summaries:
+    """One summary for each tick and partition, in order."""
     order = np.lexsort((code, tick))
     tick, code, times, events = (each[order] for each in (tick, code, times, events))
     first = np.flatnonzero(np.concatenate([[True], (tick[1:] != tick[:-1]) | (code[1:] != code[:-1])]))

@@ -1,22 +1,30 @@
-"""The report on a history: how late its events are, what settings would mean, and what is advised."""
+"""The report on a history: how late its events are, what settings would mean, and what is advised; also as rows and as
+JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any
 
-from latecomer.model.lateness.advice import Advised, Wish
-from latecomer.model.lateness.elbow import Elbow, elbow_of
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Bias, LateGroup, Skew
-from latecomer.model.lateness.histogram import COARSE, FINE, Histogram
+from latecomer.model.lateness.histogram import COARSE, FINE, Elbow, Histogram, elbow_of
 from latecomer.model.lateness.sweep import Setting, WhatIf
-from latecomer.observe.advise.drawn import drawn
-from latecomer.observe.advise.page import fragment, page
-from latecomer.observe.advise.rows import as_json
+from latecomer.model.zoned import written
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
+PANES = (
+    "first_numbers",
+    "corrections",
+    "corrections_a_minute",
+    "upserts_a_day",
+    "retained",
+    "retained_bytes",
+)
+"""What cannot be computed from a sample: a pane is published once, however many of its events are in the sample."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,21 @@ class Distribution:
             elbow_of(found) if whole else None,
         )
 
+    @property
+    def figures(self) -> dict[str, str]:
+        """The percentiles and the largest delay, by their names."""
+        shown = {percentile(share): shown_duration(value) for share, value in self.percentiles.items()}
+        return {**shown, "most": shown_duration(self.most)}
+
+    def as_json(self) -> dict[str, Any]:
+        percentiles = {percentile(share): value for share, value in self.percentiles.items()}
+        return {
+            "negative": self.negative,
+            "least": self.least,
+            "most": self.most,
+            "percentiles": percentiles,
+        }
+
 
 @dataclass(frozen=True)
 class GroupDelays:
@@ -52,6 +75,10 @@ class GroupDelays:
     value: str | None
     age: Distribution
     behind: Distribution
+
+    def as_json(self) -> dict[str, Any]:
+        both = {"age": self.age.as_json(), "behind": self.behind.as_json()}
+        return {"column": self.column, "value": self.value, "events": self.age.count, **both}
 
 
 @dataclass(frozen=True)
@@ -80,19 +107,44 @@ class OutputReport:
     def answer(self, setting: Setting) -> WhatIf:
         return next(each for each in self.settings if each.setting == setting)
 
+    def rows(self, of_sample: bool) -> list[dict[str, Any]]:
+        """Each setting and what it would mean, as one flat row."""
+        return [self.row(each, of_sample) for each in self.settings]
+
+    def row(self, answer: WhatIf, of_sample: bool) -> dict[str, Any]:
+        late, too_late = answer.late, answer.too_late
+        refused = 0 if self.accepts else late
+        dropped = (refused if self.drops_late else 0) + (too_late if self.drops_too_late else 0)
+        return {
+            "delay": answer.setting.delay,
+            "allowed_lateness": answer.setting.lateness,
+            "events": answer.events,
+            "on_time": answer.on_time,
+            "late_accepted": late if self.accepts else 0,
+            "side_output": refused + too_late - dropped,
+            "dropped": dropped,
+            "on_time_share": answer.on_time_share,
+            "completeness": answer.completeness if self.accepts else answer.on_time_share,
+            "published_after": answer.published_after,
+            "published_after_p99": answer.published_after_p99,
+            "waits_for": answer.waits_for,
+            "windows": answer.windows,
+            **{name: None if of_sample else getattr(answer, name) for name in PANES},
+            "error": answer.error,
+        }
+
+    def as_json(self, of_sample: bool) -> dict[str, Any]:
+        return {
+            "output": self.name,
+            "window": self.window,
+            "advised": asdict(self.advised),
+            "current": None if self.current is None else asdict(self.current),
+            "settings": self.rows(of_sample),
+        }
+
 
 @dataclass(frozen=True)
-class Wanted:
-    """The targets, and the settings to measure."""
-
-    wish: Wish = field(default_factory=Wish)
-    delays: tuple[int, ...] = ()
-    lateness: tuple[int, ...] = ()
-    sample: float | None = None
-
-
-@dataclass(frozen=True)
-class Advice:
+class Report:
     """How late events are, what settings would mean, which groups are late, and what is advised."""
 
     title: str
@@ -119,6 +171,10 @@ class Advice:
     notes: Sequence[str]
 
     @property
+    def sampled(self) -> bool:
+        return self.sample is not None
+
+    @property
     def sampling_error(self) -> float | None:
         """Half the width of the 95 % interval of a share of one half, the widest; None where all events were read."""
         return None if self.sample is None or not self.events else 0.98 / sqrt(self.events)
@@ -133,17 +189,38 @@ class Advice:
         """The same for a partition or group."""
         return 1.0 / (1 << COARSE)
 
-    def _repr_html_(self) -> str:
-        return fragment(self)
-
-    def html(self) -> str:
-        """One page with plots, which loads nothing else."""
-        return page(self)
-
-    def svg(self) -> str:
-        """The plots as one picture."""
-        return drawn(self)
-
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON has it. Durations are whole microseconds, moments ISO-8601."""
-        return as_json(self)
+        return {
+            "source": self.title,
+            "kind": self.kind,
+            "events": self.events,
+            "of_events": self.of_events,
+            "sample": self.sample,
+            "sampling_error": self.sampling_error,
+            "precision": {"overall": self.precision, "groups": self.group_precision},
+            "since": written(self.since),
+            "until": written(self.until),
+            "tick": self.every if isinstance(self.every, str) else format_duration(self.every),
+            "age": _whole(self.age),
+            "behind": _whole(self.behind),
+            "partitions": [each.as_json() for each in self.partitions],
+            "groups": [each.as_json() for each in self.groups],
+            "outputs": [each.as_json(self.sampled) for each in self.outputs],
+            "late_beyond": self.late_delay,
+            "late_groups": [asdict(each) for each in self.late_groups],
+            "bias_if_dropped": [asdict(each) for each in self.biases],
+            "clock_skew": [asdict(each) for each in self.skews],
+            "advice": [{**asdict(each), "write": each.written} for each in self.advised],
+            "cautions": list(self.cautions),
+            "notes": list(self.notes),
+        }
+
+
+def _whole(delays: Distribution) -> dict[str, Any]:
+    return {
+        "events": delays.count,
+        **delays.as_json(),
+        "elbow": None if delays.elbow is None else asdict(delays.elbow),
+        "histogram": [{"from": low, "to": high, "events": count} for low, high, count in delays.bars],
+    }

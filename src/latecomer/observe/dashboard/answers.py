@@ -21,12 +21,10 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
 from latecomer.model.windows import zone_of
 from latecomer.model.zoned import in_zone
-from latecomer.observe.dashboard.lateness import lateness
 from latecomer.observe.dashboard.ledger import ledger, of_fate
 from latecomer.observe.dashboard.now import now, sinks
 from latecomer.observe.dashboard.parameters import Query
-from latecomer.observe.dashboard.progress import Progress
-from latecomer.observe.dashboard.windows import arrivals, estimates, explained, windows
+from latecomer.observe.dashboard.views import arrivals, estimates, explained, lateness, windows
 from latecomer.store.commits import last_version
 from latecomer.store.files import Location, read_text
 from latecomer.store.kept import Shelf
@@ -121,7 +119,6 @@ class Answers:
     clock: Callable[[], float] = time.monotonic
     zone: str | None = None
     """The zone of all moments; None: the moments of an output are in the zone of its windows."""
-    progress: Progress = field(default_factory=lambda: Progress())
     _kept: OrderedDict[tuple[int, str, str], _Kept] = field(default_factory=OrderedDict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _making: dict[str, threading.Lock] = field(
@@ -170,13 +167,9 @@ class Answers:
             self._keep(place, _Kept(answer, seen, self.clock(), self.clock() - began))
             return answer
 
-    def under_way(self, number: int) -> Answer:
-        """The progress of measuring a pipeline's lateness."""
-        return _answer(self.progress.of((number, "lateness")))
-
     def _make(self, number: int, name: str, query: Query) -> Any:
         route, pipeline = ROUTES[name], self.pipelines[number]
-        with in_zone(self.zone or _zone(pipeline, route, query)), self.progress.making((number, name)):
+        with in_zone(self.zone or _zone(pipeline, route, query)):
             if not route.kept:
                 return route.make(Reader(pipeline), query)
             with self._reading:

@@ -8,25 +8,38 @@ from decimal import Decimal
 from typing import Any
 
 from latecomer.after.reading.reader import Reader
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.ledger import EVENTS
+from latecomer.model.publications import is_history
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.written_values import json_rows, short_text
 from latecomer.model.zoned import current_zone, written
 from latecomer.observe.alerts import Recorded, Verdict, judge
 from latecomer.observe.check import recorded_by
-from latecomer.observe.dashboard import by_arrival
 from latecomer.observe.history import DAY, MINUTE, SECOND
-from latecomer.observe.recorded import daily_lag
+from latecomer.observe.recorded import CORRECTED, daily_lag
 from latecomer.sink.keeper import sink_status
+from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import is_leased, lease_of, running_on
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 
 DAYS = 30
 SLOWEST = 20
 """So many partitions are listed."""
+
+
+BARS = 60
+"""At most so many bars are drawn."""
+_WIDTHS = [
+    *(each * UNITS["m"] for each in (1, 5, 15)),
+    *(each * UNITS["h"] for each in (1, 6)),
+    *(each * DAY for each in (1, 7, 30, 365, 3650)),
+]
+_HEADS = "(select at, unnest(partitions) as p from t where kind = 'tick')"
+"""A row for each tick and partition, with its number of events."""
 
 
 def now(reader: Reader, clock: int) -> dict[str, Any]:
@@ -35,7 +48,7 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
     timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
     verdicts = judge(recorded, clock)
     running = running_on(store.root)
-    last, history = _last_publication(store), by_arrival.history_until(store)
+    last, history = _last_publication(store), _history_until(store)
     return {
         "history": None if history is None else history // 1000,
         "running": running is not None,
@@ -46,7 +59,7 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
         "watermark": _watermark(timeline),
         "partitions": _partitions(timeline),
         "throughput": _throughput(store, last),
-        "received": _received(store, last) if history is None else by_arrival.received(store),
+        "received": _received(store, last) if history is None else _received_by_arrival(store),
         "fates": in_order(json_rows(reader.ledger_totals(), current_zone()), recorded.outputs),
         "differences": unbalanced(recorded.differences),
         "signals": [_signal(each) for each in verdicts],
@@ -145,7 +158,7 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
     end = last // MINUTE
     by_minute = "date_bin(interval '1 minute', p.published_at)"
     counted = _received_by(store, by_minute, (end - 59) * MINUTE - 1)
-    return by_arrival.bars({at // MINUTE: events for at, events in counted}, end - 59, end, MINUTE)
+    return _bars({at // MINUTE: events for at, events in counted}, end - 59, end, MINUTE)
 
 
 def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
@@ -181,8 +194,8 @@ def _days(store: Store, recorded: Recorded, clock: int, history: int | None) -> 
         lags = [by_day.get(day) for day in days]
         outputs = {output: _shares(recorded, output, days) for output in recorded.outputs}
     else:
-        lags = by_arrival.lags(store, days)
-        outputs = {output: by_arrival.shares(store, output, days) for output in recorded.outputs}
+        lags = _lags(store, days)
+        outputs = {output: _shares_by_arrival(store, output, days) for output in recorded.outputs}
     first, last = ((written(day * DAY, "UTC") or "")[:10] for day in (days[0], days[-1]))
     return {"first": first, "last": last, "lag": lags, "outputs": outputs}
 
@@ -193,3 +206,79 @@ def _shares(recorded: Recorded, output: str, days: range) -> dict[str, list[Any]
         "side_output": [each.side_share for each in sums],
         "corrections": [each.correction_share for each in sums],
     }
+
+
+# History, data that arrived long before it was read: it goes by the arrival clock
+
+
+def _history_until(store: Store) -> int | None:
+    """The newest arrival, where it was read long afterwards; None where events are read as they arrive."""
+    rows = store.watermarks.query_rows(
+        "select max(t.at) as at, max(p.published_at) as published_at from t join p on t.batch = p.batch "
+        "where p.output is null and t.batch = (select max(batch) from t where kind = 'tick')",
+        p=store.publications,
+    )
+    if not rows or rows[0]["at"] is None:
+        return None
+    newest = to_micros(rows[0]["at"])
+    return newest if is_history(newest, to_micros(rows[0]["published_at"])) else None
+
+
+def _received_by_arrival(store: Store) -> dict[str, Any]:
+    """How many events arrived in each part of the time from the first arrival to the last, and how long a part is."""
+    (ends,) = store.watermarks.query_rows(
+        "select min(at) as first, max(at) as last from t where kind = 'tick'"
+    )
+    first, last = to_micros(ends["first"]), to_micros(ends["last"])
+    width = next((each for each in _WIDTHS if (last - first) // each < BARS), _WIDTHS[-1])
+    rows = store.watermarks.query_rows(
+        f"select floor(cast(at as bigint) / {width}) as bar, sum(p['events']) as events from {_HEADS} group by 1"
+    )
+    return _bars({int(row["bar"]): int(row["events"]) for row in rows}, first // width, last // width, width)
+
+
+def _bars(counted: Mapping[int, int], first: int, last: int, width: int) -> dict[str, Any]:
+    """The events in each part of the time; a part has this width, in microseconds, and is named by its number."""
+    return {
+        "bars": [counted.get(bar, 0) for bar in range(first, last + 1)],
+        "since": first * width // 1000,
+        "until": (last + 1) * width // 1000,
+        "width": width // 1000,
+    }
+
+
+def _lags(store: Store, days: Sequence[int]) -> list[float | None]:
+    """Seconds from the watermark to the arrival clock, on average over the ticks of each day (UTC)."""
+    by_day = _by_day(
+        store.watermarks,
+        "at",
+        days,
+        "avg(cast(at as bigint) - cast(watermark as bigint))",
+        "kind = 'tick' and watermark is not null",
+    )
+    return [None if day not in by_day else max(by_day[day], 0.0) / 1_000_000 for day in days]
+
+
+def _shares_by_arrival(store: Store, output: str, days: Sequence[int]) -> dict[str, list[Any]]:
+    """For each day (UTC), the share of the events that was set aside, and corrections for each event."""
+    tables = store.output_tables(output, PaneLayout(store.pipeline.outputs[output], store.layout).published)
+    came = _by_day(store.watermarks, "at", days, "sum(p['events'])", among=_HEADS)
+    aside = _by_day(tables.late, "arrival_time", days, "count(*)")
+    corrected = _by_day(tables.panes, "fired_at", days, "count(*)", CORRECTED)
+    known = [day for day in days if came.get(day)]
+
+    def share(counts: dict[int, float]) -> list[float | None]:
+        return [counts.get(day, 0) / came[day] if day in known else None for day in days]
+
+    return {"side_output": share(aside), "corrections": share(corrected)}
+
+
+def _by_day(
+    table: Table, column: str, days: Sequence[int], figure: str, rows: str = "true", among: str = "t"
+) -> dict[int, float]:
+    rows_read = table.query_rows(
+        f"select date_bin(interval '1 day', {column}) as day, {figure} as figure from {among} where "
+        f"{column} >= {moment_literal(days[0] * DAY)} and {column} < {moment_literal((days[-1] + 1) * DAY)} "
+        f"and {rows} group by 1"
+    )
+    return {to_micros(row["day"]) // DAY: row["figure"] for row in rows_read}

@@ -13,8 +13,6 @@ from latecomer.model.durations import to_moment
 from latecomer.model.verdicts import Fate
 from latecomer.model.zoned import read
 
-LONGEST = 4096
-"""A request's path with its parameters may have so many characters."""
 MOST_PARAMETERS = 8
 MOST_ROWS = 200
 FURTHEST = 10_000

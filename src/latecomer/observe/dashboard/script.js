@@ -398,9 +398,8 @@
       (found.of_events > found.events ? `, a sample of ${count(found.of_events)}; a share is right to within ${share(found.sampling_error)}` : ""))];
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
-      plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
-      each.ahead ? el("p", { cls: "pale" }, `${counted(each.ahead, "event")} came before ${each.ahead === 1 ? "its" : "their"} event time: clocks that are ahead.`) : "")),
-      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
+      plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), each.about.map(text => el("p", { cls: "pale" }, text)))),
+      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "Completeness by delay: ", each.name), el("p", { cls: "pale" }, each.window, each.curves.map((name, nth) => [" ", draw("svg", { class: "key", viewBox: "0 0 1 1", "aria-hidden": "true" }, draw("rect", { class: "curve" + nth, width: 1, height: 1 })), name])), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
     made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not set" : tag("as it is", "good"), each.reason]), "Advice"));
     for (const note of found.notes) made.push(el("p", { cls: "pale small" }, note));
@@ -460,7 +459,7 @@
     document.getElementById("title").textContent = pipelines[p] ? pipelines[p].name : "latecomer";
     document.title = (pipelines[p] ? pipelines[p].name + " · " : "") + view + " · latecomer";
     if (moved && shown !== place) main.setAttribute("aria-busy", "true");
-    const watching = moved && SHOW[view].slow ? measuring(p) : 0;
+    const watching = moved && SHOW[view].slow ? measuring() : 0;
     try {
       const found = await SHOW[view].ask(p, asked).finally(() => clearInterval(watching));
       if (mine !== round) return;
@@ -477,14 +476,11 @@
       if (mine === round) { main.removeAttribute("aria-busy"); timer = setTimeout(() => refresh(false), EVERY); }
     }
   }
-  // Shows the progress of an answer that takes long.
-  function measuring(p) {
-    const words = el("span", {}, "Measuring how late events come …"), mine = round;
-    main.replaceChildren(el("p", { cls: "state", role: "status" }, words));
-    return setInterval(async () => {
-      const far = await ask(`/api/${p}/progress`).catch(() => null);
-      if (far && far.seconds !== null && mine === round) words.textContent = `Measuring how late events come: ${far.step || "starting"} (${span(far.seconds)})`;
-    }, 700);
+  // Shows for how long an answer has been made that takes long.
+  function measuring() {
+    const began = clock(), words = el("p", { cls: "state", role: "status" }, "Measuring how late events come …");
+    main.replaceChildren(words);
+    return setInterval(() => { words.textContent = `Measuring how late events come … (${span((clock() - began) / 1000)})`; }, 1000);
   }
   function failed(error, view, asked, moved) {
     const gone = !(error instanceof Refused);
