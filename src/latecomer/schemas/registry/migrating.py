@@ -9,13 +9,13 @@ from latecomer.errors import LatecomerError, did_you_mean
 from latecomer.schemas.avro import parse_schema
 from latecomer.schemas.avro.types import Record
 from latecomer.schemas.migrations import Measured, Phase, Rules, Seen, State, reader_problems
+from latecomer.schemas.migrations.deciding import waiting
 from latecomer.schemas.migrations.definition import NAME
 from latecomer.schemas.migrations.phases import is_step
-from latecomer.schemas.migrations.rules import waiting
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import Session
 from latecomer.schemas.registry.records import Definition
 from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
+from latecomer.schemas.registry.tables import Session
 
 MIGRATION = "migration"
 CONFLICT = 40950

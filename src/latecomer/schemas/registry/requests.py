@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from latecomer.schemas.registry.bodies import Body
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.names import DEFAULT_CONTEXT, id_of, subject_of, version_of
-from latecomer.schemas.registry.records import Actor, Deleted
+from latecomer.schemas.registry.records import Actor, Body, Deleted
 from latecomer.schemas.registry.refusals import Refused, invalid_subject, unusable
 from latecomer.schemas.registry.tokens import Scope
 

@@ -9,7 +9,7 @@ from latecomer.config.registered import RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
-from latecomer.schemas.jsonschema.records import NotJson, read_record
+from latecomer.schemas.jsonschema.validation import NotJson, read_record
 from latecomer.source.decode.checked_messages import CheckedMessages
 from latecomer.source.decode.frames import HEAD_SIZE, framing_mistake, number_of
 from latecomer.source.decode.framing import FramedRecords

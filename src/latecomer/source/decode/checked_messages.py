@@ -16,7 +16,7 @@ import pyarrow as pa
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags, Integers
 from latecomer.schemas.jsonschema import Schema, Validator
-from latecomer.schemas.jsonschema.records import NotJson
+from latecomer.schemas.jsonschema.validation import NotJson
 from latecomer.source.decode.arrow_checked import Rules
 from latecomer.source.decode.arrow_text import NotPlain
 from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames
