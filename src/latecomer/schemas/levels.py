@@ -87,8 +87,8 @@ def breaches(compare: Compare[S], new: S, versions: Mapping[int, S], level: Leve
         old = versions[version]
         if level.new_reads_old:
             who = f"the new schema cannot read data of version {version}"
-            problems += [Breach(version, str(each.rule), f"{who}: {each}") for each in compare(new, old)]
+            problems += [Breach(version, each.rule, f"{who}: {each}") for each in compare(new, old)]
         if level.old_reads_new:
             who = f"version {version} cannot read data of the new schema"
-            problems += [Breach(version, str(each.rule), f"{who}: {each}") for each in compare(old, new)]
+            problems += [Breach(version, each.rule, f"{who}: {each}") for each in compare(old, new)]
     return problems

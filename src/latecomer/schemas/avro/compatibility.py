@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from latecomer.schemas.avro.naming import simple_name
 from latecomer.schemas.avro.types import (
@@ -28,33 +27,14 @@ from latecomer.schemas.avro.types import (
 )
 from latecomer.schemas.mistakes import Incompatibility, Path, Words, Work, listed
 
-_READ_BY: dict[str, tuple[str, ...]] = {
-    "null": ("null",),
-    "boolean": ("boolean",),
-    "int": ("int",),
-    "long": ("long", "int"),
-    "float": ("float", "int", "long"),
-    "double": ("double", "int", "long", "float"),
-    "bytes": ("bytes", "string"),
-    "string": ("string", "bytes"),
-    "array": ("array",),
-    "map": ("map",),
-    "enum": ("enum",),
-    "fixed": ("fixed",),
-    "record": ("record",),
+_PROMOTED = {
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "bytes": ("string",),
+    "string": ("bytes",),
 }
-"""Reader's kind → the writer's kinds that it can read."""
-
-
-class Rule(StrEnum):
-    """The rules that a pair of schemas may break, by their names in Avro's Java library."""
-
-    NAME_MISMATCH = "NAME_MISMATCH"
-    FIXED_SIZE_MISMATCH = "FIXED_SIZE_MISMATCH"
-    MISSING_ENUM_SYMBOLS = "MISSING_ENUM_SYMBOLS"
-    READER_FIELD_MISSING_DEFAULT_VALUE = "READER_FIELD_MISSING_DEFAULT_VALUE"
-    TYPE_MISMATCH = "TYPE_MISMATCH"
-    MISSING_UNION_BRANCH = "MISSING_UNION_BRANCH"
+"""Reader's kind → the other kinds of a writer that it can read."""
 
 
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
@@ -139,10 +119,10 @@ class _Comparison:
                 if one.size != other.size:
                     fix = f"keep the size {other.size}, or add a field with the new type beside this one"
                     message = f"{other.size} bytes are written, and {one.size} are read"
-                    _refuse(pair, ("size",), Rule.FIXED_SIZE_MISMATCH, (message, fix))
+                    _refuse(pair, ("size",), "FIXED_SIZE_MISMATCH", (message, fix))
             case one, other:
-                if other.kind not in _READ_BY[one.kind]:
-                    _refuse(pair, (), Rule.TYPE_MISMATCH, _type_mismatch(one, other))
+                if not _reads(one, other):
+                    _refuse(pair, (), "TYPE_MISMATCH", _type_mismatch(one, other))
 
     def _branches(self, pair: _Pair, union: Union, writer: Defined) -> None:
         pair.one_is_enough = True
@@ -154,13 +134,13 @@ class _Comparison:
 
     def _names(self, pair: _Pair, reader: Named, writer: Named) -> None:
         if not same_name(reader, writer):
-            _refuse(pair, ("name",), Rule.NAME_MISMATCH, _name_mismatch(reader, writer))
+            _refuse(pair, ("name",), "NAME_MISMATCH", _name_mismatch(reader, writer))
 
     def _symbols(self, pair: _Pair, reader: Enum, writer: Enum) -> None:
         if reader.default is None and (missing := set(writer.symbols) - set(reader.symbols)):
             message = f"{listed(sorted(missing))} may be written, and the reader's {_named(reader)} has no such symbol"
             fix = "keep the symbols that are written, or give the reader's enum a default"
-            _refuse(pair, ("symbols",), Rule.MISSING_ENUM_SYMBOLS, (message, fix))
+            _refuse(pair, ("symbols",), "MISSING_ENUM_SYMBOLS", (message, fix))
 
     def _fields(self, pair: _Pair, reader: Record, writer: Record) -> None:
         self.work.spend(len(reader.fields) + len(writer.fields))
@@ -172,12 +152,12 @@ class _Comparison:
                 names = listed([source.name for source in sources], " and ")
                 message = f"the field {each.name} stands for {names}, which are all written"
                 fix = "leave all but one name or alias out"
-                _refuse(pair, (*path, "aliases"), Rule.NAME_MISMATCH, (message, fix))
+                _refuse(pair, (*path, "aliases"), "NAME_MISMATCH", (message, fix))
             elif sources:
                 pair.parts.append(_Needed((*path, "type"), self._need(each.type, sources[0].type)))
             elif each.default is None:
                 words = _missing_default(each, reader, writer)
-                _refuse(pair, path, Rule.READER_FIELD_MISSING_DEFAULT_VALUE, words)
+                _refuse(pair, path, "READER_FIELD_MISSING_DEFAULT_VALUE", words)
 
     # What follows from the pairs
 
@@ -230,10 +210,10 @@ class _Comparison:
         if nearest is not None and not first:
             reasons = self._problems_below(nearest.pair, nearest.path, first=True)
             message, fix = f"{message}: {reasons[0]}", "correct that, or keep the branch as the writer has it"
-        return Incompatibility((), Rule.MISSING_UNION_BRANCH, message, fix)
+        return Incompatibility((), "MISSING_UNION_BRANCH", message, fix)
 
 
-def _refuse(pair: _Pair, path: Path, rule: Rule, words: Words) -> None:
+def _refuse(pair: _Pair, path: Path, rule: str, words: Words) -> None:
     pair.parts.append(Incompatibility(path, rule, *words))
 
 
@@ -248,11 +228,15 @@ def same_name(reader: Named, writer: Named) -> bool:
     return simple_name(reader.name) == simple_name(writer.name) or writer.name in reader.aliases
 
 
+def _reads(reader: Defined, writer: Defined) -> bool:
+    return reader.kind == writer.kind or writer.kind in _PROMOTED.get(reader.kind, ())
+
+
 def could_read(branch: Defined, writer: Defined) -> bool:
     """Whether a branch of a reader's union fits by kind and name."""
     if isinstance(branch, Named) and isinstance(writer, Named):
         return branch.kind == writer.kind and same_name(branch, writer)
-    return writer.kind in _READ_BY[branch.kind]
+    return _reads(branch, writer)
 
 
 def written_fields(field: Field, written: dict[str, Field]) -> list[Field]:
@@ -282,7 +266,7 @@ def _named(found: Type) -> str:
 
 
 def _type_mismatch(reader: Defined, writer: Defined) -> Words:
-    kinds = [kind for kind, written in _READ_BY.items() if writer.kind in written and kind != writer.kind]
+    kinds = [kind for kind, others in _PROMOTED.items() if writer.kind in others]
     fix = f"read {listed([writer.kind, *kinds], ' or ')}"
     return f"{_named(writer)} is written, and {_named(reader)} is read", fix
 

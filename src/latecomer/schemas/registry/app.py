@@ -90,7 +90,11 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
         except Exception as error:
             LOG.warning("%s %s: %s", route.method, route.path, type(error).__name__, exc_info=True)
             return _refusal(request, Refused(500, _FAULT))
-        text = answer if route.as_it_is else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        text = (
+            answer["schema"]
+            if route.text_only
+            else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        )
         return _answer(request, 200, text.encode())
 
     return endpoint

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_micros
-from latecomer.schemas.migrations import Read, State
+from latecomer.schemas.migrations import Read, Rules, State
 from latecomer.schemas.registry import contracts, migrating, policy, refusals, tables
 from latecomer.schemas.registry.names import LARGEST, LATEST
 from latecomer.schemas.registry.questions import Questions
@@ -237,11 +237,11 @@ class Registry(Questions):
         """The state of a migration. One that has not begun has the revision 0."""
         with self._database.reading() as session:
             state = migrating.state_of(session, name)
-            stored = {
-                consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
-                for consumer in migrating.consumers_of(state)
-            }
-            reads = {consumer: Read.read(read) for consumer, read in stored.items() if read is not None}
+            reads = {}
+            for consumer in () if state.phase is None else Rules.read(state.rules).consumers:
+                read = tables.setting(session, _READ, _read_place(state.subject, consumer))
+                if read is not None:
+                    reads[consumer] = Read.read(read)
             return replace(state, reads=reads)
 
     def note_read(self, actor: Actor, number: int) -> None:

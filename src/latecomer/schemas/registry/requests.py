@@ -111,8 +111,8 @@ class Route:
     """What it does, as a verb phrase: read a version."""
     parameters: tuple[str, ...] = ()
     body: type[Body] | None = None
-    as_it_is: bool = field(default=False)
-    """Whether the answer is text, and not a value to write as JSON."""
+    text_only: bool = False
+    """Whether only the text of the schema is sent, and not the JSON around it."""
 
 
 def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:

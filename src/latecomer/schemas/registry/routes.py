@@ -19,7 +19,7 @@ from latecomer.schemas.registry.gate import HEALTH
 from latecomer.schemas.registry.kinds import KINDS
 from latecomer.schemas.registry.migrating import name_of
 from latecomer.schemas.registry.names import DEFAULT_CONTEXT, Naming, guid_of, subject_of
-from latecomer.schemas.registry.records import NOBODY, Version
+from latecomer.schemas.registry.records import NOBODY
 from latecomer.schemas.registry.refusals import unusable
 from latecomer.schemas.registry.requests import Request, Route
 from latecomer.schemas.registry.tokens import Scope
@@ -85,13 +85,6 @@ def _formatted(registry: Registry, request: Request, number: int, body: dict[str
     return {**body, "schema": registry.formatted(number, request.format)} if request.format else body
 
 
-def _schema_text(registry: Registry, request: Request) -> Any:
-    _check_subject(request)
-    text = registry.definition(request.id).text
-    _note(registry, request, request.id)
-    return registry.formatted(request.id, request.format) if request.format else text
-
-
 def _subjects_of_id(registry: Registry, request: Request) -> Any:
     places = _places(registry, request)
     return request.page(sorted({subject for subject, _ in places}))
@@ -155,7 +148,8 @@ def _register(registry: Registry, request: Request) -> Any:
 
 
 def _version(registry: Registry, request: Request) -> Any:
-    version = _read_version(registry, request)
+    version = registry.version(_subject(registry, request), request.version, request.deleted)
+    _note(registry, request, version.id)
     return _formatted(registry, request, version.id, version.body())
 
 
@@ -168,17 +162,6 @@ def _with_metadata(registry: Registry, request: Request) -> Any:
     return _formatted(registry, request, version.id, version.body())
 
 
-def _version_text(registry: Registry, request: Request) -> Any:
-    version = _read_version(registry, request)
-    return registry.formatted(version.id, request.format) if request.format else version.definition.text
-
-
-def _read_version(registry: Registry, request: Request) -> Version:
-    version = registry.version(_subject(registry, request), request.version, request.deleted)
-    _note(registry, request, version.id)
-    return version
-
-
 def _note(registry: Registry, request: Request, number: int) -> None:
     """Note who has read a schema; without tokens that is unknown."""
     if request.actor.name != NOBODY:
@@ -187,9 +170,8 @@ def _note(registry: Registry, request: Request, number: int) -> None:
 
 def _delete_version(registry: Registry, request: Request) -> Any:
     permanent = _is_permanent(request)
-    return registry.delete_version(
-        request.actor, _subject(registry, request), request.version, permanent=permanent
-    )
+    place = _subject(registry, request), request.version
+    return registry.delete_version(request.actor, *place, permanent=permanent)
 
 
 def _referring(registry: Registry, request: Request) -> Any:
@@ -208,10 +190,8 @@ def _is_permanent(request: Request) -> bool:
 
 def _compatible(registry: Registry, request: Request) -> Any:
     which = request.version if "version" in request.path else None
-    normalize = request.flag("normalize")
-    problems = registry.complaints(
-        _subject(registry, request), request.body.definition(), which, normalize=normalize
-    )
+    subject, schema = _subject(registry, request), request.body.definition()
+    problems = registry.complaints(subject, schema, which, normalize=request.flag("normalize"))
     messages = {"messages": [each.text for each in problems]} if request.flag("verbose") else {}
     return {"is_compatible": not problems, **messages}
 
@@ -321,13 +301,7 @@ ROUTES = (
     Route("GET", "/schemas/types", R, lambda *_: sorted(KINDS), "list the types of schemas"),
     Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId", "format")),
     Route(
-        "GET",
-        f"{_ID}/schema",
-        R,
-        _schema_text,
-        "read the text of an id",
-        ("subject", "format"),
-        as_it_is=True,
+        "GET", f"{_ID}/schema", R, _schema, "read the text of an id", ("subject", "format"), text_only=True
     ),
     Route("GET", f"{_ID}/subjects", R, _subjects_of_id, "list who has an id", _SUBJECT_IN),
     Route("GET", f"{_ID}/versions", R, _versions_of_id, "list who has an id", _SUBJECT_IN),
@@ -348,9 +322,7 @@ ROUTES = (
     Route("POST", _VERSIONS, W, _register, "register a schema", ("normalize",), SchemaBody),
     Route("GET", _VERSION, R, _version, "read a version", ("deleted", "format")),
     Route("DELETE", _VERSION, W, _delete_version, "delete a version", ("permanent",)),
-    Route(
-        "GET", f"{_VERSION}/schema", R, _version_text, "read its text", ("deleted", "format"), as_it_is=True
-    ),
+    Route("GET", f"{_VERSION}/schema", R, _version, "read its text", ("deleted", "format"), text_only=True),
     Route("GET", f"{_VERSION}/referencedby", R, _referring, "list who refers to it", ("deleted", *_PAGE)),
     Route("POST", _TEST, R, _compatible, "test a schema", _VERBOSE, SchemaBody),
     Route("POST", f"{_TEST}/{{version}}", R, _compatible, "test a schema", _VERBOSE, SchemaBody),
