@@ -13,8 +13,8 @@ import pytest
 from cli.cli_kit import Cli, calling
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
-from latecomer.schemas.inventory import seen
-from latecomer.schemas.inventory.seen import Inventory, schema_of, shape_of
+from latecomer.schemas import inventory as seen
+from latecomer.schemas.inventory import Inventory, schema_of, shape_of
 from latecomer.store.store import Store
 from schemas.registry.registry_kit import Server
 from source.avro_source_kit import FIRST, record

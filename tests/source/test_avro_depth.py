@@ -9,7 +9,7 @@ import pytest
 
 from avro_data import leading_to_each_other, number
 from latecomer.schemas.avro import schema_of
-from latecomer.schemas.avro.bounds import DEEPEST_RECORD
+from latecomer.schemas.avro.types import DEEPEST_RECORD
 from latecomer.source.decode.avro_messages import AvroMessages
 from latecomer.source.decode.private_columns import CORRUPT
 

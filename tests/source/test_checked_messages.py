@@ -13,7 +13,7 @@ import pytest
 
 from examples_kit import usual
 from latecomer.schemas.jsonschema import Validator, schema_of
-from latecomer.schemas.jsonschema.records import NotJson
+from latecomer.schemas.jsonschema.validation import NotJson
 from latecomer.source.decode import checked_messages
 from latecomer.source.decode.checked_messages import CheckedMessages
 from latecomer.source.decode.framing import UnknownSchemas

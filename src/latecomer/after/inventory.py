@@ -10,7 +10,7 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import SourceError
-from latecomer.schemas.inventory.seen import Inventory
+from latecomer.schemas.inventory import Inventory
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_ranges import Place
 from latecomer.store.sql import double_quoted, text_literal

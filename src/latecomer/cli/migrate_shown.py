@@ -108,7 +108,7 @@ def print_step(before: Situation, after: State, form: Format) -> None:
 
 
 def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
-    from latecomer.schemas.migrations.rules import shown_share
+    from latecomer.schemas.migrations.deciding import shown_share
 
     require_no_csv(form)
     if form is Format.JSON:

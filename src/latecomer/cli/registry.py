@@ -92,7 +92,7 @@ def serve(
     from latecomer.cli.steps import current
     from latecomer.schemas.registry import server
     from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
+    from latecomer.schemas.registry.databases import open_database
     from latecomer.schemas.registry.tokens import tokens_of
 
     server.require_packages()
@@ -215,7 +215,7 @@ def inventory(
     nowhere.
     """
     from latecomer.after.inventory import of_log, of_topics
-    from latecomer.schemas.inventory.registered import NOWHERE, as_rows
+    from latecomer.schemas.inventory import NOWHERE, as_rows
     from latecomer.store.store import open_store
 
     if newest is not None and not topics:
@@ -290,7 +290,7 @@ _NUMBERS = ("number", "version")
 def _asked(store: str | None, url: str | None, token_file: Path | None) -> Iterator[Registry | Client]:
     """The registry of --store, opened from its database, or that of --url."""
     from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
+    from latecomer.schemas.registry.databases import open_database
 
     if store is None:
         yield _client(url, token_file)

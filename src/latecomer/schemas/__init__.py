@@ -3,7 +3,7 @@
 avro/ jsonschema/ protobuf/    parsing, text, compatibility, columns; pure
 migrations/                    the phases of a breaking change; pure
 registry/                      a server for schemas by subject and id, and a client of any such server
-inventory/                     which schemas occur in messages, and which of them a registry knows
+inventory                      which schemas occur in messages, and which of them a registry knows
 levels, mistakes, json_input, packages    shared by all kinds of schema
 
 The engine uses this package in `store/schemas.py`: a decoder asks for the writer's schema by its id.

@@ -16,7 +16,7 @@ to read data of the new schema. In Confluent's registry, and here, that is FORWA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -64,27 +64,31 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True)
 class Breach:
-    """Why a new schema is refused: the version that it conflicts with, which of the two reads, and the problem."""
+    """Why a schema may not follow a version of its subject."""
 
     version: int
-    new_reads_old: bool
-    problem: Incompatibility
+    rule: str
+    text: str
 
     def __str__(self) -> str:
-        who = f"the new schema cannot read data of version {self.version}"
-        if not self.new_reads_old:
-            who = f"version {self.version} cannot read data of the new schema"
-        return f"{who}: {self.problem}"
+        return self.text
+
+
+def compared(versions: Iterable[int], level: Level) -> list[int]:
+    """The versions that a new schema is compared with under a level, the latest first."""
+    numbers = [] if level is Level.NONE else sorted(versions, reverse=True)
+    return numbers if level.against_all else numbers[:1]
 
 
 def breaches(compare: Compare[S], new: S, versions: Mapping[int, S], level: Level) -> list[Breach]:
     """Why a level forbids a schema after the versions of a subject; the latest version first."""
-    numbers = sorted(versions, reverse=True)
     problems = []
-    for version in numbers if level.against_all else numbers[:1]:
+    for version in compared(versions, level):
         old = versions[version]
         if level.new_reads_old:
-            problems += [Breach(version, True, problem) for problem in compare(new, old)]
+            who = f"the new schema cannot read data of version {version}"
+            problems += [Breach(version, each.rule, f"{who}: {each}") for each in compare(new, old)]
         if level.old_reads_new:
-            problems += [Breach(version, False, problem) for problem in compare(old, new)]
+            who = f"version {version} cannot read data of the new schema"
+            problems += [Breach(version, each.rule, f"{who}: {each}") for each in compare(old, new)]
     return problems

@@ -8,7 +8,7 @@ import pytest
 
 from avro_data import leading_to_each_other
 from latecomer.schemas.avro import schema_of
-from latecomer.schemas.avro.bounds import DEEPEST_RECORD, deepest_of, endless_records
+from latecomer.schemas.avro.types import DEEPEST_RECORD, deepest_of, endless_records
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from avro_kit import MISLEADING
-from latecomer.schemas.avro import Rule, incompatibilities, schema_of
+from latecomer.schemas.avro import incompatibilities, schema_of
 from latecomer.schemas.avro.types import PRIMITIVES
 from latecomer.schemas.mistakes import Incompatibility
 
@@ -45,7 +45,7 @@ def location(problem: Incompatibility) -> str:
 def test_primitives_are_promoted_as_the_specification_says(reader: str, writer: str) -> None:
     found = incompatibilities(schema_of(reader), schema_of(writer))
     reads = reader == writer or (writer, reader) in PROMOTED
-    assert [each.rule for each in found] == ([] if reads else [Rule.TYPE_MISMATCH])
+    assert [each.rule for each in found] == ([] if reads else ["TYPE_MISMATCH"])
 
 
 READ: list[tuple[Any, Any]] = [
@@ -225,7 +225,7 @@ def test_what_depends_on_a_record_that_cannot_be_read_cannot_be_read() -> None:
     """Java says that it can: tests/schemas/avro/test_java_agrees.py."""
     found = incompatibilities(schema_of(MISLEADING[0]), schema_of(MISLEADING[1]))
     assert [(each.rule, location(each)) for each in found] == [
-        (Rule.MISSING_UNION_BRANCH, "/fields/1/type/fields/0/type/1")
+        ("MISSING_UNION_BRANCH", "/fields/1/type/fields/0/type/1")
     ]
     assert "[1].fields[1]: the field n is read; it is not written, and it has no default" in found[0].message
 
@@ -233,4 +233,4 @@ def test_what_depends_on_a_record_that_cannot_be_read_cannot_be_read() -> None:
 def test_types_of_other_schemas_are_compared() -> None:
     old, new = schema_of(fixed("Id", 4)), schema_of(fixed("Id", 8))
     found = incompatibilities(schema_of(["Id"], {"Id": new}), schema_of(["Id"], {"Id": old}))
-    assert [each.rule for each in found] == [Rule.MISSING_UNION_BRANCH]
+    assert [each.rule for each in found] == ["MISSING_UNION_BRANCH"]

@@ -17,7 +17,6 @@ from avro_judge import JavaAvro
 from avro_kit import MISLEADING, broken, pairs
 from examples_kit import usual
 from latecomer.schemas.avro import (
-    Rule,
     Schema,
     SchemaError,
     incompatibilities,
@@ -75,8 +74,8 @@ def location(problem: Incompatibility) -> str:
 def as_java_tells(problem: Incompatibility, outcome: frozenset[tuple[str, str]]) -> tuple[str, str]:
     """A missing field of an enum with a default is a TYPE_MISMATCH to Java: it compares the enum with the record."""
     found = (problem.rule, location(problem))
-    if problem.rule is Rule.READER_FIELD_MISSING_DEFAULT_VALUE and found not in outcome:
-        return Rule.TYPE_MISMATCH.value, f"{location(problem)}/type"
+    if problem.rule == "READER_FIELD_MISSING_DEFAULT_VALUE" and found not in outcome:
+        return "TYPE_MISMATCH", f"{location(problem)}/type"
     return found
 
 

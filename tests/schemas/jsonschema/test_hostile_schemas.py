@@ -23,7 +23,7 @@ from latecomer.schemas.jsonschema import (
     parse_schema,
     schema_of,
 )
-from latecomer.schemas.jsonschema.records import NotJson
+from latecomer.schemas.jsonschema.validation import NotJson
 from latecomer.schemas.mistakes import DEEPEST_TYPE
 
 SOON = 120.0  # seconds: of a processor that may be lent to others; what is not bounded would take hours

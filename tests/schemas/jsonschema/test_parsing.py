@@ -9,7 +9,7 @@ import pytest
 
 from jsonschema_kit import D4, D6, D7, D2019, D2020
 from latecomer.schemas.jsonschema import SchemaError, Validator, parse_schema, schema_of
-from latecomer.schemas.jsonschema.drafts import Draft
+from latecomer.schemas.jsonschema.keywords import Draft
 
 Json = Any
 INT = {"type": "integer"}

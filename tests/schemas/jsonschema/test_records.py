@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from latecomer.schemas.json_input import depth_of
-from latecomer.schemas.jsonschema.records import NotJson, read_record
+from latecomer.schemas.jsonschema.validation import NotJson, read_record
 
 
 def test_numbers_of_a_record_are_as_they_are_written() -> None:

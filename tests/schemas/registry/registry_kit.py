@@ -173,7 +173,7 @@ def beside(
     """The same server in a thread, which starts sooner; until the block ends."""
     from latecomer.schemas.registry import server as real
     from latecomer.schemas.registry.core import Registry
-    from latecomer.schemas.registry.opening import open_database
+    from latecomer.schemas.registry.databases import open_database
     from latecomer.schemas.registry.tokens import Tokens
 
     with (

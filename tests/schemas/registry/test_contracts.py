@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.opening import open_database
+from latecomer.schemas.registry.databases import open_database
 from latecomer.schemas.registry.records import Actor, Definition
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tables import EVERYWHERE

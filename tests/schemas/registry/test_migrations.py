@@ -20,8 +20,8 @@ from latecomer.model.durations import UNITS, to_moment
 from latecomer.schemas.migrations import Migration, Phase, Rules, State, contracted_text, expanded_text
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.core import Registry
+from latecomer.schemas.registry.databases import open_database
 from latecomer.schemas.registry.migrating import Change
-from latecomer.schemas.registry.opening import open_database
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import Scope, add_token, new_token

@@ -17,12 +17,12 @@ from latecomer.errors import RegistryError
 from latecomer.schemas import Level
 from latecomer.schemas.migrations import Phase
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.databases import StorageError
+from latecomer.schemas.registry.databases import open_database
 from latecomer.schemas.registry.migrating import Change
 from latecomer.schemas.registry.names import Naming, NamingRule
-from latecomer.schemas.registry.opening import open_database
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode, Reference
 from latecomer.schemas.registry.refusals import Refused
+from latecomer.schemas.registry.tables import StorageError
 from postgres_kit import PASSWORD, Postgres
 from schemas.registry.registry_kit import record, serving
 
@@ -86,7 +86,7 @@ def test_what_is_kept_is_there_after_a_restart(opened: Opened) -> None:
     first.set_config(ANA, "order", {"compatibility": "FULL"})
     first.set_mode(ANA, "coin", Mode.READONLY)
     first.set_about(ANA, "order", {"owner": "bo \u20ac 'x'", "metadata": {"a": "\x00"}})
-    first.set_naming(ANA, Naming((NamingRule("o*", "cy"),), True))
+    first.set_naming(ANA, Naming(rules=[NamingRule(subjects="o*", owner="cy")], others="refuse"))
     first.delete_version(ANA, "order", 1)
     second = opened()
     assert second.subjects(deleted=Deleted.INCLUDED) == ["coin", "order"]
@@ -95,7 +95,7 @@ def test_what_is_kept_is_there_after_a_restart(opened: Opened) -> None:
     assert second.config("order") == {"compatibilityLevel": Level.FULL}
     assert second.mode("coin") is Mode.READONLY
     assert second.about("order")["metadata"] == {"a": "\x00"}
-    assert second.naming().rules == (NamingRule("o*", "cy"),)
+    assert second.naming().rules == [NamingRule(subjects="o*", owner="cy")]
     assert second.audit() == first.audit()
     assert [each.action for each in second.audit()][-1] == "delete"
     assert second.register(ANA, "order", order.definition).id == order.id

@@ -7,16 +7,14 @@ reading                      how data of one schema is read as the columns of an
 """
 
 from latecomer.schemas import SchemaError
-from latecomer.schemas.avro.compatibility import Rule, incompatibilities
-from latecomer.schemas.avro.forms import normalized, self_contained
+from latecomer.schemas.avro.compatibility import incompatibilities
 from latecomer.schemas.avro.logical import logical_type
 from latecomer.schemas.avro.parsing import parse_schema, schema_of
 from latecomer.schemas.avro.reading import Reading, Value, reading
-from latecomer.schemas.avro.types import Schema
+from latecomer.schemas.avro.types import Schema, normalized, self_contained
 
 __all__ = [
     "Reading",
-    "Rule",
     "Schema",
     "SchemaError",
     "Value",

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from latecomer.schemas.avro import sentences
 from latecomer.schemas.avro.naming import simple_name
 from latecomer.schemas.avro.types import (
     Array,
@@ -22,22 +20,21 @@ from latecomer.schemas.avro.types import (
     Map,
     Named,
     Record,
+    Reference,
     Schema,
     Type,
     Union,
 )
-from latecomer.schemas.mistakes import Incompatibility, Path, Work
+from latecomer.schemas.mistakes import Incompatibility, Path, Words, Work, listed
 
-
-class Rule(StrEnum):
-    """The rules that a pair of schemas may break, by their names in Avro's Java library."""
-
-    NAME_MISMATCH = "NAME_MISMATCH"
-    FIXED_SIZE_MISMATCH = "FIXED_SIZE_MISMATCH"
-    MISSING_ENUM_SYMBOLS = "MISSING_ENUM_SYMBOLS"
-    READER_FIELD_MISSING_DEFAULT_VALUE = "READER_FIELD_MISSING_DEFAULT_VALUE"
-    TYPE_MISMATCH = "TYPE_MISMATCH"
-    MISSING_UNION_BRANCH = "MISSING_UNION_BRANCH"
+_PROMOTED = {
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "bytes": ("string",),
+    "string": ("bytes",),
+}
+"""Reader's kind → the other kinds of a writer that it can read."""
 
 
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
@@ -120,10 +117,12 @@ class _Comparison:
             case (Fixed() as one, Fixed() as other):
                 self._names(pair, one, other)
                 if one.size != other.size:
-                    _refuse(pair, ("size",), Rule.FIXED_SIZE_MISMATCH, sentences.fixed_size(one, other))
+                    fix = f"keep the size {other.size}, or add a field with the new type beside this one"
+                    message = f"{other.size} bytes are written, and {one.size} are read"
+                    _refuse(pair, ("size",), "FIXED_SIZE_MISMATCH", (message, fix))
             case one, other:
-                if other.kind not in sentences.READ_BY[one.kind]:
-                    _refuse(pair, (), Rule.TYPE_MISMATCH, sentences.type_mismatch(one, other))
+                if not _reads(one, other):
+                    _refuse(pair, (), "TYPE_MISMATCH", _type_mismatch(one, other))
 
     def _branches(self, pair: _Pair, union: Union, writer: Defined) -> None:
         pair.one_is_enough = True
@@ -135,12 +134,13 @@ class _Comparison:
 
     def _names(self, pair: _Pair, reader: Named, writer: Named) -> None:
         if not same_name(reader, writer):
-            _refuse(pair, ("name",), Rule.NAME_MISMATCH, sentences.name_mismatch(reader, writer))
+            _refuse(pair, ("name",), "NAME_MISMATCH", _name_mismatch(reader, writer))
 
     def _symbols(self, pair: _Pair, reader: Enum, writer: Enum) -> None:
         if reader.default is None and (missing := set(writer.symbols) - set(reader.symbols)):
-            words = sentences.missing_symbols(reader, sorted(missing))
-            _refuse(pair, ("symbols",), Rule.MISSING_ENUM_SYMBOLS, words)
+            message = f"{listed(sorted(missing))} may be written, and the reader's {_named(reader)} has no such symbol"
+            fix = "keep the symbols that are written, or give the reader's enum a default"
+            _refuse(pair, ("symbols",), "MISSING_ENUM_SYMBOLS", (message, fix))
 
     def _fields(self, pair: _Pair, reader: Record, writer: Record) -> None:
         self.work.spend(len(reader.fields) + len(writer.fields))
@@ -149,13 +149,15 @@ class _Comparison:
             path: Path = ("fields", index)
             sources = written_fields(each, written)
             if len(sources) > 1:
-                words = sentences.several_fields(each, sources)
-                _refuse(pair, (*path, "aliases"), Rule.NAME_MISMATCH, words)
+                names = listed([source.name for source in sources], " and ")
+                message = f"the field {each.name} stands for {names}, which are all written"
+                fix = "leave all but one name or alias out"
+                _refuse(pair, (*path, "aliases"), "NAME_MISMATCH", (message, fix))
             elif sources:
                 pair.parts.append(_Needed((*path, "type"), self._need(each.type, sources[0].type)))
             elif each.default is None:
-                words = sentences.missing_default(each, reader, writer)
-                _refuse(pair, path, Rule.READER_FIELD_MISSING_DEFAULT_VALUE, words)
+                words = _missing_default(each, reader, writer)
+                _refuse(pair, path, "READER_FIELD_MISSING_DEFAULT_VALUE", words)
 
     # What follows from the pairs
 
@@ -202,14 +204,16 @@ class _Comparison:
     def _missing_branch(self, pair: _Pair, first: bool) -> Incompatibility:
         """The problem of a reader's union, and why its nearest branch cannot be used."""
         nearest = next((part for part in pair.parts if isinstance(part, _Needed)), None)
-        reasons = (
-            [] if nearest is None or first else self._problems_below(nearest.pair, nearest.path, first=True)
-        )
-        message, fix = sentences.missing_branch(pair.reader, pair.writer, *map(str, reasons))
-        return Incompatibility((), Rule.MISSING_UNION_BRANCH, message, fix)
+        written, read = _named(pair.writer), _named(pair.reader)
+        message = f"{written} is written, and no branch of the reader's {read} can read it"
+        fix = f"add {written} to the reader's union"
+        if nearest is not None and not first:
+            reasons = self._problems_below(nearest.pair, nearest.path, first=True)
+            message, fix = f"{message}: {reasons[0]}", "correct that, or keep the branch as the writer has it"
+        return Incompatibility((), "MISSING_UNION_BRANCH", message, fix)
 
 
-def _refuse(pair: _Pair, path: Path, rule: Rule, words: tuple[str, str]) -> None:
+def _refuse(pair: _Pair, path: Path, rule: str, words: Words) -> None:
     pair.parts.append(Incompatibility(path, rule, *words))
 
 
@@ -224,14 +228,61 @@ def same_name(reader: Named, writer: Named) -> bool:
     return simple_name(reader.name) == simple_name(writer.name) or writer.name in reader.aliases
 
 
+def _reads(reader: Defined, writer: Defined) -> bool:
+    return reader.kind == writer.kind or writer.kind in _PROMOTED.get(reader.kind, ())
+
+
 def could_read(branch: Defined, writer: Defined) -> bool:
     """Whether a branch of a reader's union fits by kind and name."""
     if isinstance(branch, Named) and isinstance(writer, Named):
         return branch.kind == writer.kind and same_name(branch, writer)
-    return writer.kind in sentences.READ_BY[branch.kind]
+    return _reads(branch, writer)
 
 
 def written_fields(field: Field, written: dict[str, Field]) -> list[Field]:
     """The writer's fields that a reader's field reads, by its name and its aliases: more than one is an error."""
     names = dict.fromkeys((field.name, *field.aliases))
     return [written[name] for name in names if name in written]
+
+
+# Messages: what is wrong, and the fix
+
+
+def _named(found: Type) -> str:
+    """A type in few words.
+
+    >>> from latecomer.schemas.avro.types import Primitive
+    >>> _named(Union((Primitive("null"), Reference("a.Ride"))))
+    'union of null, a.Ride'
+    """
+    match found:
+        case Reference():
+            return found.name
+        case Union():
+            return f"union of {listed([_named(each) for each in found.branches])}"
+        case Record() | Enum() | Fixed():
+            return f"{found.kind} {found.name}"
+    return found.kind
+
+
+def _type_mismatch(reader: Defined, writer: Defined) -> Words:
+    kinds = [kind for kind, others in _PROMOTED.items() if writer.kind in others]
+    fix = f"read {listed([writer.kind, *kinds], ' or ')}"
+    return f"{_named(writer)} is written, and {_named(reader)} is read", fix
+
+
+def _name_mismatch(reader: Named, writer: Named) -> Words:
+    fix = f"keep the name {simple_name(writer.name)}"
+    # An alias that has no namespace is in that of its type.
+    if "." in writer.name or "." not in reader.name:
+        fix += f", or give the reader's {reader.kind} the alias {writer.name}"
+    return f"{_named(writer)} is written, and {_named(reader)} is read", fix
+
+
+def _missing_default(field: Field, reader: Record, writer: Record) -> Words:
+    read = {name for each in reader.fields for name in (each.name, *each.aliases)}
+    unread = [each.name for each in writer.fields if each.name not in read]
+    fix = "give it a default"
+    if unread:
+        fix += f", or an alias if it was written under another name: {listed(unread, ' or ')}"
+    return f"the field {field.name} is read; it is not written, and it has no default", fix

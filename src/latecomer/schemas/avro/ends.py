@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from latecomer.schemas.avro.bounds import endless_records
 from latecomer.schemas.avro.types import (
     SIZES,
     Array,
@@ -21,6 +20,7 @@ from latecomer.schemas.avro.types import (
     Schema,
     Type,
     Union,
+    endless_records,
 )
 
 SKIP, NUMBER, TEXT, UNION, NAMED, BLOCKS = range(6)

@@ -9,22 +9,18 @@ from typing import Any
 from latecomer.model.types import MOST_DIGITS
 from latecomer.schemas.avro.types import Fixed, Properties, Reference, Type, Union
 
-_UNDERLYING = {
-    "big-decimal": ("bytes",),
-    "date": ("int",),
-    "decimal": ("bytes", "fixed"),
-    "duration": ("fixed",),
-    "local-timestamp-micros": ("long",),
-    "local-timestamp-millis": ("long",),
-    "local-timestamp-nanos": ("long",),
-    "time-micros": ("long",),
-    "time-millis": ("int",),
-    "timestamp-micros": ("long",),
-    "timestamp-millis": ("long",),
-    "timestamp-nanos": ("long",),
-    "uuid": ("string", "fixed"),
+_NAMES = {
+    "bytes": ("big-decimal", "decimal"),
+    "fixed": ("decimal", "duration", "uuid"),
+    "int": ("date", "time-millis"),
+    "long": (
+        "time-micros",
+        *("timestamp-millis", "timestamp-micros", "timestamp-nanos"),
+        *("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
+    ),
+    "string": ("uuid",),
 }
-"""Logical type → the types that may have it."""
+"""Type → the logical types that it may have."""
 _SIZES = {"duration": 12, "uuid": 16}
 """Logical type → the size of a fixed that has it."""
 TIMES = {
@@ -58,7 +54,7 @@ def logical_type(found: Type) -> Logical | None:
     if isinstance(found, Union | Reference):
         return None
     name = _property(found.properties, "logicalType")
-    if not isinstance(name, str) or found.kind not in _UNDERLYING.get(name, ()):
+    if name not in _NAMES.get(found.kind, ()):
         return None
     size = found.size if isinstance(found, Fixed) else None
     if name == "decimal":

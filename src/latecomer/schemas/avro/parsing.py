@@ -177,15 +177,8 @@ class _Parser:
                 raise SchemaError((*place, "name"), "is the name of an earlier field", fix, field.name)
             fields[field.name] = field
         kind = value["type"]
-        found = Record(
-            name,
-            tuple(fields.values()),
-            kind == "error",
-            self._aliases(value, path, inner),
-            _text(value, "doc", path),
-            _properties(value, kind, path),
-        )
-        return self._end(found)
+        about = self._about(value, path, name, kind)
+        return self._end(Record(name, tuple(fields.values()), kind == "error", *about))
 
     def _field(self, value: Any, path: Path, space: Space, depth: int) -> Field:
         if not isinstance(value, dict):
@@ -224,8 +217,8 @@ class _Parser:
             if symbol in seen:
                 raise SchemaError(place, "is there already", "write each symbol once", symbol)
             seen.add(symbol)
-        aliases, doc = self._aliases(value, path, name.rpartition(".")[0]), _text(value, "doc", path)
-        default, properties = value.get("default"), _properties(value, "enum", path)
+        aliases, doc, properties = self._about(value, path, name, "enum")
+        default = value.get("default")
         if "default" in value and (not isinstance(default, str) or default not in seen):
             fix = did_you_mean(str(default)[:100], symbols[:20])
             self._is_usable(SchemaError((*path, "default"), "is none of the symbols", fix, default))
@@ -238,8 +231,7 @@ class _Parser:
         if type(size) is not int or not 0 <= size <= LARGEST_FIXED:
             fix = f"write a whole number from 0 to {LARGEST_FIXED}"
             raise SchemaError((*path, "size"), "is no number of bytes", fix, size)
-        aliases, doc = self._aliases(value, path, name.rpartition(".")[0]), _text(value, "doc", path)
-        return self._end(Fixed(name, size, aliases, doc, _properties(value, "fixed", path)))
+        return self._end(Fixed(name, size, *self._about(value, path, name, "fixed")))
 
     def _begin(self, value: dict[str, Any], path: Path, space: Space) -> str:
         """Start the definition of a named type; its full name."""
@@ -258,12 +250,16 @@ class _Parser:
         self.names[found.name] = found
         return found
 
-    def _aliases(self, value: Mapping[str, Any], path: Path, space: Space) -> tuple[str, ...]:
-        written = _texts(value, "aliases", path)
-        places = ((*path, "aliases", index) for index in range(len(written)))
-        return tuple(
-            alias_name(each, space, place, self.strict) for each, place in zip(written, places, strict=True)
+    def _about(
+        self, value: Mapping[str, Any], path: Path, name: str, kind: str
+    ) -> tuple[tuple[str, ...], str | None, Properties]:
+        """The aliases, the doc and the properties of a named type."""
+        space = name.rpartition(".")[0]
+        aliases = tuple(
+            alias_name(each, space, (*path, "aliases", index), self.strict)
+            for index, each in enumerate(_texts(value, "aliases", path))
         )
+        return aliases, _text(value, "doc", path), _properties(value, kind, path)
 
 
 def _branch_name(branch: Type) -> str:

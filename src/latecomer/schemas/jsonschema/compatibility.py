@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from latecomer.schemas.jsonschema.keyword_changes import changed_keywords, changed_type
 from latecomer.schemas.jsonschema.kinds import (
     COMBINED,
     Content,
@@ -25,11 +24,10 @@ from latecomer.schemas.jsonschema.kinds import (
     other_items,
     other_properties,
 )
-from latecomer.schemas.jsonschema.nodes import Node
+from latecomer.schemas.jsonschema.nodes import Node, normal_text
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
-from latecomer.schemas.jsonschema.rules import problem
-from latecomer.schemas.jsonschema.values import normal_text
+from latecomer.schemas.jsonschema.rules import changed_keywords, changed_type, problem
 from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed
 
 LENIENT = frozenset(

@@ -8,6 +8,7 @@ for each depth.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from latecomer.schemas.jsonschema import patterns
 from latecomer.schemas.jsonschema.nodes import Node, reachable
@@ -45,7 +46,8 @@ def costs_of(root: Node) -> list[int]:
     [1, 3, 0]
     """
     work = Work("check values by", _MOST_WORK)
-    nodes = _in_order(root)
+    # each after the nodes that check the same value
+    nodes = list(TopologicalSorter({each: each.in_place() for each in reachable([root])}).static_order())
     number = {id(each): nth for nth, each in enumerate(nodes)}
     parts = [_parts(each, number) for each in nodes]
     top = number[id(root)]
@@ -100,21 +102,3 @@ def _cost_of_pattern(pattern: str) -> int:
     except patterns.NotRun as error:
         fix = "write it without, or check it where the data is used"
         raise SchemaError((), f"has a pattern that is not run here: {error}", fix, pattern) from None
-
-
-def _in_order(root: Node) -> list[Node]:
-    """All nodes, each after the nodes that check the same value."""
-    done: set[int] = set()
-    ordered: list[Node] = []
-    for start in reachable(root):
-        stack = [(start, False)]
-        while stack:
-            node, is_done = stack.pop()
-            if id(node) in done:
-                continue
-            if is_done:
-                done.add(id(node))
-                ordered.append(node)
-            else:
-                stack += [(node, True), *((each, False) for each in node.in_place())]
-    return ordered

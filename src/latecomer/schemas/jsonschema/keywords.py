@@ -1,22 +1,76 @@
-"""Reads the values of single keywords, and checks their form."""
+"""Reads the values of single keywords, and checks their form; first of them `$schema`, which names the draft."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import IntEnum
 from fractions import Fraction
 from typing import Any
 
 from latecomer.errors import did_you_mean
 from latecomer.schemas.jsonschema import patterns
-from latecomer.schemas.jsonschema.drafts import Draft
-from latecomer.schemas.jsonschema.nodes import Bound, Value
-from latecomer.schemas.jsonschema.values import ALL_TYPES, DEEPEST_VALUE, TYPES, TooDeep, key_of, number_of
+from latecomer.schemas.jsonschema.nodes import (
+    ALL_TYPES,
+    DEEPEST_VALUE,
+    TYPES,
+    Bound,
+    TooDeep,
+    Value,
+    key_of,
+    number_of,
+)
 from latecomer.schemas.mistakes import Path, SchemaError
 
 Keywords = Mapping[str, Any]
 _NOT_OF_PYTHON = re.compile(r"\\[pPu]\{[^}]*\}|\\c[A-Za-z]|\\k<[^>]*>|(?<=\()\?<[A-Za-z_$]\w*>", re.ASCII)
 """Syntax that only JavaScript's patterns have."""
+
+
+class Draft(IntEnum):
+    """The drafts of JSON Schema, in the order in which they appeared."""
+
+    DRAFT_04 = 4
+    DRAFT_06 = 6
+    DRAFT_07 = 7
+    V2019_09 = 2019
+    V2020_12 = 2020
+
+
+USUAL = Draft.DRAFT_07
+"""The draft of a schema without `$schema`, as in Confluent's registry."""
+_PLACES = {
+    "json-schema.org/draft-04/schema": Draft.DRAFT_04,
+    "json-schema.org/draft-06/schema": Draft.DRAFT_06,
+    "json-schema.org/draft-07/schema": Draft.DRAFT_07,
+    "json-schema.org/draft/2019-09/schema": Draft.V2019_09,
+    "json-schema.org/draft/2020-12/schema": Draft.V2020_12,
+}
+ADDRESSES = {
+    draft: f"http{'s' if 'draft/' in place else ''}://{place}{'' if 'draft/' in place else '#'}"
+    for place, draft in _PLACES.items()
+}
+"""How `$schema` names each."""
+
+
+def draft_of(schema: Any) -> Draft:
+    """The draft in which a whole schema is written.
+
+    >>> draft_of({"$schema": "http://json-schema.org/draft-04/schema#"}).name, draft_of(True).name
+    ('DRAFT_04', 'DRAFT_07')
+    """
+    if not isinstance(schema, dict) or "$schema" not in schema:
+        return USUAL
+    return named_draft(schema["$schema"], ("$schema",))
+
+
+def named_draft(name: Any, path: Path) -> Draft:
+    text = name if isinstance(name, str) else ""
+    place = text.removesuffix("#").removeprefix("http://").removeprefix("https://")
+    if place not in _PLACES:
+        known = ", ".join(each.removesuffix("#") for each in ADDRESSES.values())
+        raise SchemaError(path, "is no draft that is known here", f"use one of {known}", name)
+    return _PLACES[place]
 
 
 def types_of(value: Keywords, path: Path) -> frozenset[str]:

@@ -1,18 +1,91 @@
-"""A JSON Schema as a graph of nodes, whatever draft it was written in.
+"""A JSON Schema as a graph of nodes, whatever draft it was written in; and JSON values as it compares them.
 
 A `Node` is one schema: its keywords, and the nodes within it. A reference points to the node itself, so a recursive
-schema is a graph with cycles. A node does not change once its schema is parsed.
+schema is a graph with cycles. A node does not change once its schema is parsed. 1 and 1.0 are equal values, and true
+is no number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import json
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from latecomer.schemas.jsonschema.values import ALL_TYPES, type_of
 from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
+
+ALL_TYPES = frozenset(("null", "boolean", "integer", "fraction", "string", "array", "object"))
+"""Every value has one of these types. An integer is a number without a fraction, such as 1.0."""
+NUMBERS = frozenset(("integer", "fraction"))
+TYPES = {each: frozenset((each,)) for each in sorted(ALL_TYPES - {"fraction"})} | {"number": NUMBERS}
+"""Type of a schema → the types of values."""
+DEEPEST_VALUE = 100
+
+
+class TooDeep(ValueError):
+    """A value is nested too deeply to be compared."""
+
+
+def type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "fraction"
+        case Decimal():
+            return "integer" if Fraction(value).denominator == 1 else "fraction"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    raise TypeError(f"{type(value).__name__} is no type of JSON")
+
+
+def number_of(value: int | float | Decimal) -> Fraction:
+    """A number as it is written: 0.1 is a tenth.
+
+    >>> number_of(0.1), number_of(3)
+    (Fraction(1, 10), Fraction(3, 1))
+    """
+    if isinstance(value, int | Decimal):
+        return Fraction(value)
+    return Fraction(Decimal(float.__repr__(value)))
+
+
+def key_of(value: Any, depth: int = 0) -> Hashable:
+    """A key that is the same for equal values only.
+
+    >>> key_of([1, {"a": None}]) == key_of([1.0, {"a": None}]), key_of(1) == key_of(True)
+    (True, False)
+    """
+    if depth > DEEPEST_VALUE:
+        raise TooDeep
+    match value:
+        case None | bool() | str():
+            return type(value).__name__, value
+        case int() | float() | Decimal():
+            return "number", number_of(value)
+        case list():
+            return "list", tuple([key_of(each, depth + 1) for each in value])
+    return "object", frozenset([(name, key_of(each, depth + 1)) for name, each in value.items()])
+
+
+def normal_text(value: Any) -> str:
+    """The text of a schema that is the same for schemas that differ only in layout: without white space, sorted by key.
+
+    >>> normal_text({"type": "string", "minLength": 1})
+    '{"minLength":1,"type":"string"}'
+    """
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -129,33 +202,28 @@ _EVERYTHING = Node()
 _SAID = {*Node.__dataclass_fields__} - {"step", "source", "dependencies", "additional_items"}
 
 
-def reachable(root: Node) -> list[Node]:
-    """A node and every other that it leads to."""
-    nodes, pending = {id(root): root}, [root]
+def reachable(roots: Iterable[Node]) -> list[Node]:
+    """Some nodes and every other that they lead to."""
+    nodes = dict.fromkeys(roots)
+    pending = list(nodes)
     while pending:
-        for each in pending.pop().parts():
-            if id(each) not in nodes:
-                nodes[id(each)] = each
-                pending.append(each)
-    return list(nodes.values())
+        new = [each for each in pending.pop().parts() if each not in nodes]
+        nodes |= dict.fromkeys(new)
+        pending += new
+    return list(nodes)
 
 
 def require_progress(places: Mapping[Path, Node]) -> None:
     """Refuse a node that needs itself for the same value, as it has no meaning, and too long chains of references."""
-    heights: dict[int, int | None] = {}
-    for path, root in places.items():
-        stack = [(root, False)]
-        while stack:
-            node, done = stack.pop()
-            inner = node.in_place()
-            if done:
-                heights[id(node)] = height = 1 + max([heights[id(each)] or 0 for each in inner], default=0)
-                if height > DEEPEST_TYPE:
-                    raise too_deep(path)
-            elif id(node) not in heights:
-                heights[id(node)] = None
-                stack.append((node, True))
-                stack.extend((each, False) for each in inner)
-                if any(heights.get(id(each), 0) is None for each in inner):
-                    fix = "refer to a schema that does not lead back here, or only from within a property or an item"
-                    raise SchemaError(path, "refers to itself without end", fix)
+    paths = {node: path for path, node in places.items()}
+    heights: dict[Node, int] = {}
+    graph = TopologicalSorter({each: each.in_place() for each in reachable(paths)})
+    try:
+        for node in graph.static_order():
+            heights[node] = 1 + max((heights[each] for each in node.in_place()), default=0)
+            if heights[node] > DEEPEST_TYPE:
+                raise too_deep(paths[node])
+    except CycleError as error:
+        path = min((paths[each] for each in error.args[1] if each in paths), key=len)
+        fix = "refer to a schema that does not lead back here, or only from within a property or an item"
+        raise SchemaError(path, "refers to itself without end", fix) from None

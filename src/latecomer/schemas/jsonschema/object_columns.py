@@ -14,9 +14,8 @@ from fractions import Fraction
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
 from latecomer.schemas import SchemaError
-from latecomer.schemas.jsonschema.nodes import Node
+from latecomer.schemas.jsonschema.nodes import NUMBERS, Node
 from latecomer.schemas.jsonschema.parsing import Schema
-from latecomer.schemas.jsonschema.values import NUMBERS
 
 MOST_FIELDS = 5_000
 _PLAIN = {"string": "string", "boolean": "boolean", "integer": "bigint"}

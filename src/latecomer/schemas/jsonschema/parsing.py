@@ -9,9 +9,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from latecomer.schemas.json_input import read_json, require_plain
 from latecomer.schemas.jsonschema import keywords
-from latecomer.schemas.jsonschema.drafts import Draft, draft_of, named_draft
-from latecomer.schemas.jsonschema.nodes import Node, require_progress
-from latecomer.schemas.jsonschema.values import normal_text
+from latecomer.schemas.jsonschema.keywords import Draft, draft_of, named_draft
+from latecomer.schemas.jsonschema.nodes import Node, normal_text, require_progress
 from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, Step, Work, listed, too_deep
 
 _IN_PLACE = (

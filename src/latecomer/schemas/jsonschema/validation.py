@@ -1,26 +1,26 @@
 """Whether a record is valid under a schema, and where it is not. The library `jsonschema-rs` decides.
 
 This module adds limits (`costs.py`, `patterns.py`) and messages. Formats are not checked. A record that would take too
-many steps, or is nested too deeply, is invalid.
+many steps, or is nested too deeply, is invalid. Its numbers are read as they are written.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, NoReturn
 from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
-from latecomer.schemas.json_input import depth_of
+from latecomer.schemas.json_input import TOO_DEEP, depth_of
 from latecomer.schemas.jsonschema import patterns
 from latecomer.schemas.jsonschema.costs import costs_of
-from latecomer.schemas.jsonschema.drafts import ADDRESSES, Draft
+from latecomer.schemas.jsonschema.keywords import ADDRESSES, Draft
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Document, Schema
-from latecomer.schemas.jsonschema.records import read_record
 from latecomer.schemas.mistakes import Path, SchemaError, shown_value, written_path
 
 MOST_STEPS = 100_000_000
@@ -39,13 +39,10 @@ _NOTES = (
     *("format", "contentMediaType", "contentEncoding", "contentSchema"),
 )
 """Keywords that refuse no value. They are removed: the library would refuse some schemas or values for them."""
-_VALIDATORS: Mapping[Draft, Callable[..., jsonschema_rs.Validator]] = {
-    Draft.DRAFT_04: jsonschema_rs.Draft4Validator,
-    Draft.DRAFT_06: jsonschema_rs.Draft6Validator,
-    Draft.DRAFT_07: jsonschema_rs.Draft7Validator,
-    Draft.V2019_09: jsonschema_rs.Draft201909Validator,
-    Draft.V2020_12: jsonschema_rs.Draft202012Validator,
-}
+
+_ESCAPED, _HIGH = r"(?<!\\)(?:\\\\)*", r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_HALF = re.compile(rf"{_ESCAPED}(?:{_HIGH}(?!\\u[dD][c-fC-F])|(?<!{_HIGH})\\u[dD][c-fC-F])")
+"""A surrogate escape without its other half."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Validator:
         self._cost = max(self._costs)
         others = _referred(schema.document)
         try:
-            self._validator = _VALIDATORS[schema.draft](
+            self._validator = jsonschema_rs.validator_for(
                 _as_run(schema.document),
                 retriever=lambda address: others[address.removeprefix(_NO_BASE)],
                 pattern_options=patterns.options(),
@@ -130,6 +127,45 @@ def _unusable(error: Exception) -> SchemaError:
     return SchemaError(tuple(path), f"cannot be checked by: {message}", fix)
 
 
+# The JSON of a record
+
+
+class NotJson(ValueError):
+    """A text is not JSON. The message says why."""
+
+
+def read_record(text: str) -> Any:
+    """The value of a record. Raises NotJson.
+
+    >>> read_record('{"paise": 0.10, "share": 1e-1}')
+    {'paise': Decimal('0.10'), 'share': Decimal('0.1')}
+    """
+    if "\\u" in text and _HALF.search(text):
+        raise NotJson("it has an escape that is half of a character")
+    try:
+        return _loaded(text)
+    except json.JSONDecodeError as error:
+        raise NotJson(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise NotJson(TOO_DEEP) from None
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_constant)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        if isinstance(error, NotJson):
+            raise
+        # Python converts no text of more than 4,300 digits to int
+        return json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_constant)
+
+
+def _constant(name: str) -> NoReturn:
+    raise NotJson(f"not JSON: {name} is no number there")
+
+
 # The schema that is passed to the library
 
 
@@ -160,7 +196,7 @@ def _as_run(document: Document) -> Any:
         if isinstance(value, dict):
             _prepare(value, document.places[path], document.draft)
     if isinstance(copy, dict):
-        copy.setdefault("$schema", ADDRESSES[document.draft])
+        copy["$schema"] = ADDRESSES[document.draft]
     return copy
 
 

@@ -10,6 +10,7 @@ calendar          when each phase can begin at the earliest
 
 from latecomer.schemas.migrations.deciding import (
     Obstacle,
+    Rules,
     Situation,
     calendar,
     consumer_standings,
@@ -19,7 +20,6 @@ from latecomer.schemas.migrations.deciding import (
 from latecomer.schemas.migrations.definition import Consumer, Migration, NewField, Soak
 from latecomer.schemas.migrations.drift import Checks, checks_of
 from latecomer.schemas.migrations.phases import Measured, Phase, Read, Seen, State
-from latecomer.schemas.migrations.rules import Rules
 from latecomer.schemas.migrations.shapes import contracted_text, expanded_text, reader_problems
 
 __all__ = [

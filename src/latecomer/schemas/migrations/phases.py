@@ -36,14 +36,14 @@ class Phase(StrEnum):
         return list(Phase)[place - 1] if place else None
 
 
-def is_step(before: Phase | None, after: Phase | None) -> bool:
-    """Whether a migration may go from one phase to another: one phase on or back. None is before the first.
+def steps(before: Phase | None, after: Phase | None) -> int:
+    """How many phases one is after another; negative for the way back. None is before the first.
 
-    >>> is_step(None, Phase.EXPAND), is_step(Phase.EXPAND, Phase.MIGRATE), is_step(Phase.EXPAND, None)
-    (True, False, True)
+    >>> steps(None, Phase.EXPAND), steps(Phase.EXPAND, Phase.MIGRATE), steps(Phase.EXPAND, None)
+    (1, 2, -1)
     """
-    ways = [None, *Phase]
-    return abs(ways.index(before) - ways.index(after)) == 1
+    order = [None, *Phase]
+    return order.index(after) - order.index(before)
 
 
 class Stored:

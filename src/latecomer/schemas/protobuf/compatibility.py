@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -21,22 +20,6 @@ from latecomer.schemas.mistakes import Incompatibility, Path, Work
 from latecomer.schemas.protobuf.reading import is_map, local_name
 from latecomer.schemas.protobuf.schema import Schema, schema_file
 from latecomer.schemas.protobuf.words import TYPES, by_type
-
-
-class Rule(StrEnum):
-    """The rules, by their names in Confluent's registry."""
-
-    MESSAGE_REMOVED = "MESSAGE_REMOVED"
-    FIELD_KIND_CHANGED = "FIELD_KIND_CHANGED"
-    FIELD_SCALAR_KIND_CHANGED = "FIELD_SCALAR_KIND_CHANGED"
-    FIELD_NAMED_TYPE_CHANGED = "FIELD_NAMED_TYPE_CHANGED"
-    FIELD_NUMERIC_LABEL_CHANGED = "FIELD_NUMERIC_LABEL_CHANGED"
-    REQUIRED_FIELD_ADDED = "REQUIRED_FIELD_ADDED"
-    REQUIRED_FIELD_REMOVED = "REQUIRED_FIELD_REMOVED"
-    ONEOF_FIELD_REMOVED = "ONEOF_FIELD_REMOVED"
-    MULTIPLE_FIELDS_MOVED_TO_ONEOF = "MULTIPLE_FIELDS_MOVED_TO_ONEOF"
-    FIELD_MOVED_TO_EXISTING_ONEOF = "FIELD_MOVED_TO_EXISTING_ONEOF"
-
 
 GROUPS = by_type(
     {
@@ -121,7 +104,7 @@ class _Comparing:
         """Pair of messages → the fields of this type, each with the pair that it belongs to."""
         self.work = Work("compare")
 
-    def add(self, path: Path, rule: Rule, message: str, fix: str) -> None:
+    def add(self, path: Path, rule: str, message: str, fix: str) -> None:
         self.problems.append(Incompatibility(path, rule, message, fix))
         self.refused.add(self.current)
 
@@ -138,7 +121,7 @@ class _Comparing:
                 self.current = outer
                 is_new = outer not in self.refused
                 what = f"the message {inner[0]} has changed so that it cannot be read"
-                self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"correct {inner[0]}")
+                self.add(path, "FIELD_NAMED_TYPE_CHANGED", what, f"correct {inner[0]}")
                 if is_new:
                     spread.append(outer)
 
@@ -156,7 +139,7 @@ class _Comparing:
                 continue
             if name not in reader:
                 fix = f"keep the message {name}"
-                self.add((*path, name), Rule.MESSAGE_REMOVED, "the message is gone", fix)
+                self.add((*path, name), "MESSAGE_REMOVED", "the message is gone", fix)
             else:
                 self.reach(reader[name], old, (*path, name))
 
@@ -179,10 +162,10 @@ class _Comparing:
             fix = "leave the fields where they are, and add others to the oneof"
             if len(into) > 1:
                 what = f"the fields {', '.join(map(str, sorted(into)))} could all be set, and are in one oneof now"
-                self.add((*path, name), Rule.MULTIPLE_FIELDS_MOVED_TO_ONEOF, what, fix)
+                self.add((*path, name), "MULTIPLE_FIELDS_MOVED_TO_ONEOF", what, fix)
             elif into and stayed:
                 what = f"the field {min(into)} has moved into a oneof that existed"
-                self.add((*path, name), Rule.FIELD_MOVED_TO_EXISTING_ONEOF, what, fix)
+                self.add((*path, name), "FIELD_MOVED_TO_EXISTING_ONEOF", what, fix)
         return moved
 
     def _removed_of_oneofs(self, new: _Message, old: _Message, path: Path) -> None:
@@ -190,7 +173,7 @@ class _Comparing:
         for number, name in sorted(old.oneof_of.items()):
             if name in oneofs and number not in new.fields:
                 what = f"the field {old.fields[number].name} of a oneof is gone"
-                self.add((*path, name, str(number)), Rule.ONEOF_FIELD_REMOVED, what, "keep the field")
+                self.add((*path, name, str(number)), "ONEOF_FIELD_REMOVED", what, "keep the field")
 
     def _plain(self, new: _Message, old: _Message, moved: set[int], path: Path) -> None:
         for number in sorted(new.plain.keys() ^ (old.plain.keys() - moved)):
@@ -198,10 +181,10 @@ class _Comparing:
             place = (*path, str(number))
             if added is not None and added.is_required:
                 what = f"the field {added.name} is required, and was not"
-                self.add(place, Rule.REQUIRED_FIELD_ADDED, what, "make it optional")
+                self.add(place, "REQUIRED_FIELD_ADDED", what, "make it optional")
             elif added is None and removed is not None and removed.is_required:
                 what = f"the field {removed.name} is gone, and is required"
-                self.add(place, Rule.REQUIRED_FIELD_REMOVED, what, "keep the field")
+                self.add(place, "REQUIRED_FIELD_REMOVED", what, "keep the field")
 
     def field(self, new: _Message, old: _Message, number: int, path: Path) -> None:
         reader, writer = new.fields[number], old.fields[number]
@@ -212,21 +195,21 @@ class _Comparing:
         labels = new.label(number), old.label(number)
         if None not in labels and labels[0] != labels[1] and GROUPS[writer.type] != "text":
             what = f"{labels[1]} is written, and {labels[0]} is read"
-            self.add(path, Rule.FIELD_NUMERIC_LABEL_CHANGED, what, f"keep the label {labels[1]}")
+            self.add(path, "FIELD_NUMERIC_LABEL_CHANGED", what, f"keep the label {labels[1]}")
 
     def types(self, reader: Any, writer: Any, path: Path) -> None:
         kinds = kind_of(reader), kind_of(writer)
         what = f"{shown_type(writer)} is written, and {shown_type(reader)} is read"
         if kinds[0] != kinds[1]:
-            self.add(path, Rule.FIELD_KIND_CHANGED, what, OWN_NUMBER)
+            self.add(path, "FIELD_KIND_CHANGED", what, OWN_NUMBER)
         elif kinds[0] == "map":
             for part in (1, 2):
                 self.types(_part(reader, part), _part(writer, part), path)
         elif kinds[0] == "scalar":
             if GROUPS[reader.type] != GROUPS[writer.type]:
-                self.add(path, Rule.FIELD_SCALAR_KIND_CHANGED, what, OWN_NUMBER)
+                self.add(path, "FIELD_SCALAR_KIND_CHANGED", what, OWN_NUMBER)
         elif local_name(reader.message_type) != local_name(writer.message_type):
-            self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, OWN_NUMBER)
+            self.add(path, "FIELD_NAMED_TYPE_CHANGED", what, OWN_NUMBER)
         else:
             pair = reader.message_type.full_name, writer.message_type.full_name
             if pair != self.current:

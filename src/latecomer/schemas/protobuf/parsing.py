@@ -9,8 +9,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
 
-from latecomer.schemas.protobuf.option_parsing import OptionParser
-from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS, mistake
+from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS, OptionParser, mistake
 
 LARGEST_NUMBER = 2**29 - 1
 _MOST = "max"

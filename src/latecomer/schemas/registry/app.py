@@ -20,14 +20,13 @@ from latecomer.errors import RegistryError
 from latecomer.schemas.registry.bodies import (
     LARGEST_BODY,
     MEDIA,
-    Body,
     body_too_large,
     read_body,
     require_json,
 )
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.gate import Gate, decoded, error_body, headers_of
-from latecomer.schemas.registry.own_routes import OWN_ROUTES
+from latecomer.schemas.registry.gate import Gate, decoded, headers_of
+from latecomer.schemas.registry.records import Body
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.requests import Request as ReadRequest
 from latecomer.schemas.registry.requests import Route, read_query
@@ -60,7 +59,7 @@ def build_app(registry: Registry, tokens: Tokens | None) -> Gate:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for route in (*ROUTES, *OWN_ROUTES):
+    for route in ROUTES:
         app.add_api_route(
             route.path,
             _endpoint(registry, route),
@@ -91,7 +90,11 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
         except Exception as error:
             LOG.warning("%s %s: %s", route.method, route.path, type(error).__name__, exc_info=True)
             return _refusal(request, Refused(500, _FAULT))
-        text = answer if route.as_it_is else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        text = (
+            answer["schema"]
+            if route.text_only
+            else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        )
         return _answer(request, 200, text.encode())
 
     return endpoint
@@ -137,7 +140,7 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
 
 
 def _refusal(request: Request, refusal: Refused) -> Response:
-    return _answer(request, refusal.status, error_body(refusal))
+    return _answer(request, refusal.status, refusal.body())
 
 
 def _answer(request: Request, status: int, body: bytes) -> Response:

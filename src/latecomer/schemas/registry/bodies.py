@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from latecomer.schemas import SchemaError, written_path
 from latecomer.schemas.json_input import read_json
@@ -17,9 +17,9 @@ from latecomer.schemas.mistakes import shown_value
 from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.contracts import merged_metadata, merged_rules
 from latecomer.schemas.registry.migrating import MOST_CONSUMERS, Change, phase_of
-from latecomer.schemas.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
+from latecomer.schemas.registry.names import LARGEST, LATEST, subject_of
 from latecomer.schemas.registry.policy import level_of, policy_of
-from latecomer.schemas.registry.records import Definition, Reference
+from latecomer.schemas.registry.records import Body, Definition, Reference
 from latecomer.schemas.registry.refusals import Refused
 
 MEDIA = (
@@ -29,18 +29,14 @@ MEDIA = (
 )
 """Content types, the default first."""
 LARGEST_BODY = 4 * 2**20
+LARGEST_HEAD = 32 * 1024
+"""Largest size of a request's headers, in bytes."""
 _UTF8 = ("utf-8", "utf8")
 _NOTHING: tuple[Any, ...] = (None, False, "", [], {})
 
 Text = Annotated[str, Field(max_length=1000)]
 LongText = Annotated[str, Field(max_length=100_000)]
 Micros = Annotated[int, Field(ge=0, le=2**53)]
-
-
-class Body(BaseModel):
-    """The shape of a body."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class ReferenceBody(Body):
@@ -158,31 +154,27 @@ class ConfigBody(Body):
     validates: Annotated[bool | None, Field(alias="validateNewSchemas")] = None
 
     def change(self) -> dict[str, Any]:
+        """The settings to change. Null or an empty value removes a group, an alias, metadata or rules; a key that is
+        missing changes nothing."""
         levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
         if len(levels) > 1:
             raise refusals.invalid_level(
                 "compatibility and compatibilityLevel have different values; write one of them"
             )
         change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
-        flags = {"normalize": self.normalize, "validateNewSchemas": self.validates}
-        change |= {name: value for name, value in flags.items() if value is not None}
-        if self.policy is not None:
-            change["compatibilityPolicy"] = str(policy_of(self.policy))
-        return change | self._removable()
-
-    def _removable(self) -> dict[str, Any]:
-        """The settings that null or an empty value removes. A key that is missing changes nothing."""
-        values: dict[str, Any] = {
-            "compatibilityGroup": self.group or None,
-            "alias": subject_of(self.alias) if self.alias else None,
-        }
-        for name in ("default_metadata", "override_metadata", "default_rules", "override_rules"):
+        for name, field in type(self).model_fields.items():
             value = getattr(self, name)
-            values[str(type(self).model_fields[name].alias)] = (
-                None if value is None else value.value() or None
-            )
-        known = {field.alias or name: name for name, field in type(self).model_fields.items()}
-        return {key: value for key, value in values.items() if known[key] in self.model_fields_set}
+            if name in ("compatibility", "level") or name not in self.model_fields_set:
+                continue
+            if isinstance(value, MetadataBody | RuleSetBody):
+                value = value.value()
+            elif name == "alias" and value:
+                value = subject_of(value)
+            elif name == "policy" and value is not None:
+                value = str(policy_of(value))
+            if value is not None or name not in ("normalize", "validates", "policy"):
+                change[field.alias or name] = None if value in ("", {}) else value
+        return change
 
 
 class ModeBody(Body):
@@ -197,20 +189,6 @@ class AboutBody(Body):
 
     def value(self) -> dict[str, Any]:
         return {"owner": self.owner, "metadata": self.metadata}
-
-
-class RuleBody(Body):
-    subjects: Annotated[str, Field(min_length=1, max_length=500)]
-    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
-
-
-class NamingBody(Body):
-    rules: Annotated[list[RuleBody], Field(max_length=1000)]
-    others: Literal["allow", "refuse"] = "allow"
-
-    def naming(self) -> Naming:
-        rules = tuple(NamingRule(each.subjects, each.owner) for each in self.rules)
-        return Naming(rules, self.others == "refuse")
 
 
 class MeasuredBody(Body):
@@ -301,7 +279,7 @@ def require_json(headers: Mapping[str, str]) -> None:
 
 
 def body_too_large() -> Refused:
-    return refusals.too_large(f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
+    return Refused(413, f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
 
 
 def read_body(raw: bytes, shape: type[B]) -> B:

@@ -10,10 +10,11 @@ from urllib.parse import unquote
 from latecomer.errors import RegistryError
 from latecomer.objects.small_files import small_bytes
 from latecomer.schemas import Level, Policy
+from latecomer.schemas.levels import Breach
 from latecomer.schemas.registry import policy
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
+from latecomer.schemas.registry.kinds import KINDS, Parsed, complaints, parsed
 from latecomer.schemas.registry.names import Naming, subject_of
 from latecomer.schemas.registry.records import Definition, Deleted
 
@@ -25,7 +26,7 @@ class WouldRefuse:
     subject: str
     version: int
     id: int
-    complaint: Complaint
+    complaint: Breach
 
 
 def dry_run(

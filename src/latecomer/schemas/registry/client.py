@@ -23,7 +23,6 @@ from latecomer.errors import RegistryError, RegistryOutage, first_line
 from latecomer.errors.redacting import conceal, is_torn, redacted, without_secrets
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.migrations import State
-from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.answers import Answer, not_a_registry
 from latecomer.schemas.registry.kinds import Parsed, parsed
 from latecomer.schemas.registry.migrating import Change
@@ -39,7 +38,7 @@ _TAKEN = f"{_SENT}, application/vnd.schemaregistry+json, application/json"
 _PASSING = (408, 425, 429)
 _MISSING = 404
 _FIX = "write it such as http://127.0.0.1:8081, special characters as %XX"
-_DELETED: Mapping[Deleted, Mapping[str, str]] = {
+_DELETED = {
     Deleted.LEFT_OUT: {},
     Deleted.INCLUDED: {"deleted": "true"},
     Deleted.ONLY: {"deletedOnly": "true"},
@@ -88,23 +87,13 @@ class Client:
         return self._with_references(_definition(answer), 0)
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """A version of a subject; by default the latest."""
-        if deleted is Deleted.ONLY:
-            return self._deleted_version(subject, which)
+        """A version of a subject, by default the latest. A deleted one is read unless these are left out."""
         number = "latest" if which == LATEST else str(which)
-        query = {} if deleted is Deleted.LEFT_OUT else {"deleted": "true"}
-        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", query)
+        path = f"/subjects/{quote(subject, safe='')}/versions/{number}"
+        answer = self._ask("GET", path, {} if deleted is Deleted.LEFT_OUT else {"deleted": "true"})
         place = answer["subject"].text(), answer["version"].whole_number(), answer["id"].whole_number()
         is_deleted = answer["deleted"].value is not None and answer["deleted"].flag()
         return Version(*place, _definition(answer), is_deleted)
-
-    def _deleted_version(self, subject: str, which: int) -> Version:
-        numbers = self.versions(subject, Deleted.ONLY)
-        if not numbers:
-            raise refusals.subject_not_found(subject)
-        if which not in (LATEST, *numbers):
-            raise refusals.version_not_found(which)
-        return self.version(subject, numbers[-1] if which == LATEST else which, Deleted.INCLUDED)
 
     def parsed(self, version: Version) -> Parsed:
         """The schema of a version, with its references."""

@@ -12,17 +12,14 @@ from datetime import datetime
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_micros
-from latecomer.schemas.migrations import Read, State
+from latecomer.schemas.migrations import Read, Rules, State
 from latecomer.schemas.registry import contracts, migrating, policy, refusals, tables
-from latecomer.schemas.registry.databases import Database, Session
 from latecomer.schemas.registry.names import LARGEST, LATEST
 from latecomer.schemas.registry.questions import Questions
-from latecomer.schemas.registry.recent import Recent
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode, Version
-from latecomer.schemas.registry.schemas import Sent, chosen
-from latecomer.schemas.registry.settings import Settings
-from latecomer.schemas.registry.tables import Place
-from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, utc_now
+from latecomer.schemas.registry.schemas import Recent, Sent, chosen
+from latecomer.schemas.registry.settings import ABOUT, CONFIG, MODE, utc_now
+from latecomer.schemas.registry.tables import Database, Place, Session
 
 _REMEMBERED = 500
 _READ = "read"
@@ -48,7 +45,7 @@ class _Asked:
     version: int | None = None
 
 
-class Registry(Questions, Settings):
+class Registry(Questions):
     """All operations of a registry. They raise `Refused` for requests that they refuse."""
 
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
@@ -90,8 +87,7 @@ class Registry(Questions, Settings):
             return None
         subject, number, version = asked.subject, asked.number, asked.version
         sent = self._sent(session, subject, asked.schema)
-        settings = self._settings(session, CONFIG, subject)
-        adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
+        adds = any(map(self._config(session, subject).get, policy.LAYERS))
         if adds and self._mode(session, subject) is not Mode.IMPORT:
             return None
         live = tables.places(session, Deleted.LEFT_OUT, subject)
@@ -123,7 +119,7 @@ class Registry(Questions, Settings):
             self._require_compatible(session, subject, new, live)
             if version not in (None, LATEST, following):
                 raise refusals.not_the_next_version(version or 0, following)
-            if self._normalizes(session, subject, asked.normalize):
+            if asked.normalize or self._config(session, subject).get(policy.NORMALIZE):
                 kept = replace(kept, text=new.parsed.normalized)
         given = following if version is None or version == LATEST else version
         if given > LARGEST:
@@ -151,8 +147,8 @@ class Registry(Questions, Settings):
             if before is None:
                 raise refusals.empty_schema()
             schema = replace(schema, text=before.text, type=before.type, references=before.references)
-        settings = self._settings(session, CONFIG, asked.subject)
-        first, last, first_rules, last_rules = (policy.in_force(each, *settings) for each in policy.LAYERS)
+        config = self._config(session, asked.subject)
+        first, last, first_rules, last_rules = map(config.get, policy.LAYERS)
         own, rules = schema.metadata, schema.rules
         if before is not None:
             own, rules = before.metadata if own is None else own, before.rules if rules is None else rules
@@ -171,7 +167,7 @@ class Registry(Questions, Settings):
     def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
         problems = self._complaints(session, subject, new, live)
         if problems:
-            level = policy.rules_in_force(*self._settings(session, CONFIG, subject)).level
+            level = self._config(session, subject).level
             about = tables.setting(session, ABOUT, subject)
             owner = policy.owner_of(about, self._naming(session), subject)
             raise policy.refused_registration(subject, level, problems, owner)
@@ -185,9 +181,9 @@ class Registry(Questions, Settings):
             among = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
             place = chosen(session, subject, which, among)
             if permanent and not place.deleted:
-                raise refusals.version_not_deleted(subject, place.version)
+                raise refusals.not_deleted(subject, place.version)
             if not permanent and place.deleted:
-                raise refusals.version_deleted(subject, place.version)
+                raise refusals.deleted(subject, place.version)
             self._delete(session, actor, [place], permanent)
             return place.version
 
@@ -200,9 +196,9 @@ class Registry(Questions, Settings):
             if not every:
                 raise refusals.subject_not_found(subject)
             if permanent and live:
-                raise refusals.subject_not_deleted(subject)
+                raise refusals.not_deleted(subject)
             if not permanent and not live:
-                raise refusals.subject_deleted(subject)
+                raise refusals.deleted(subject)
             doomed = every if permanent else live
             self._delete(session, actor, doomed, permanent)
             return [place.version for place in doomed]
@@ -241,11 +237,11 @@ class Registry(Questions, Settings):
         """The state of a migration. One that has not begun has the revision 0."""
         with self._database.reading() as session:
             state = migrating.state_of(session, name)
-            stored = {
-                consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
-                for consumer in migrating.consumers_of(state)
-            }
-            reads = {consumer: Read.read(read) for consumer, read in stored.items() if read is not None}
+            reads = {}
+            for consumer in () if state.phase is None else Rules.read(state.rules).consumers:
+                read = tables.setting(session, _READ, _read_place(state.subject, consumer))
+                if read is not None:
+                    reads[consumer] = Read.read(read)
             return replace(state, reads=reads)
 
     def note_read(self, actor: Actor, number: int) -> None:
@@ -295,7 +291,9 @@ class Registry(Questions, Settings):
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             if before.phase is None:
-                raise refusals.no_migration(name)
+                raise refusals.Refused(
+                    40450, f"Migration '{name}' has not begun; advance it into expand first."
+                )
             policy.require_writable(self._mode(session, before.subject), before.subject)
             seen = migrating.with_seen(before, consumer, reader, self._micros())
             was, now = before.seen.get(consumer), seen.seen[consumer]
@@ -328,7 +326,9 @@ def _id_for(session: Session, key: str, asked: int | None) -> int:
             raise refusals.not_permitted("every id is taken; an id has four bytes.")
         return chosen
     if tables.identity_of_id(session, asked) not in (None, key):
-        raise refusals.id_taken(asked)
+        raise refusals.not_permitted(
+            f"Overwrite new schema with id {asked} is not permitted: it is the id of another schema here."
+        )
     return asked
 
 

@@ -6,15 +6,16 @@ import asyncio
 import base64
 import binascii
 import hmac
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from starlette.responses import Response
+
 from latecomer.model.hosts import is_own_name
-from latecomer.schemas.registry.bodies import MEDIA
+from latecomer.schemas.registry.bodies import LARGEST_HEAD, MEDIA
 from latecomer.schemas.registry.records import NOBODY, Actor
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import Scope, Token, Tokens
@@ -28,8 +29,6 @@ HEALTH = "/health"
 LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
 """Limits, in bytes and seconds, for reading the rest of a body before a refusal."""
 LONGEST_PATH = 8192
-LARGEST_HEAD = 32 * 1024
-"""Largest size of a request's headers, in bytes."""
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -54,7 +53,10 @@ class Gate:
             scope["latecomer.answer"] = answer_kind(headers.get("accept"))
             scope["latecomer.actor"], scope["latecomer.scope"] = self._let_in(scope, headers)
         except Refused as refusal:
-            await send_refusal(rest.send, refusal, scope.get("latecomer.answer", MEDIA[0]))
+            headers = {"content-type": scope.get("latecomer.answer", MEDIA[0]), "connection": "close"}
+            if refusal.status == 401:
+                headers["www-authenticate"] = 'Bearer realm="registry"'
+            await Response(refusal.body(), refusal.status, headers)(scope, rest.receive, rest.send)
             return
         await self._app(scope, rest.receive, rest.send)
 
@@ -168,20 +170,3 @@ def answer_kind(accept: str | None) -> str:
     if any(kind in ("*/*", "application/*") for kind in wanted):
         return MEDIA[0]
     raise Refused(406, f"Answers are JSON; accept {' or '.join(MEDIA)}.")
-
-
-def error_body(refusal: Refused) -> bytes:
-    return json.dumps({"error_code": refusal.code, "message": str(refusal)}, separators=(",", ":")).encode()
-
-
-async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:
-    body = error_body(refusal)
-    headers = [
-        (b"content-type", kind.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    if refusal.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="registry"'))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -10,7 +10,7 @@ from typing import Any
 
 from latecomer.errors import LatecomerError
 from latecomer.schemas import Level, Policy, avro, jsonschema
-from latecomer.schemas.levels import breaches
+from latecomer.schemas.levels import Breach, breaches, compared
 from latecomer.schemas.mistakes import Incompatibility
 from latecomer.schemas.packages import protobuf_model
 from latecomer.schemas.registry.records import Definition, Reference
@@ -95,15 +95,6 @@ class Parsed:
         return formats[name](self.schema)
 
 
-@dataclass(frozen=True)
-class Complaint:
-    """Why a schema may not follow a version of its subject."""
-
-    version: int
-    rule: str
-    text: str
-
-
 def require_kind(name: str) -> str:
     if name not in KINDS:
         raise invalid_schema(
@@ -141,26 +132,24 @@ def identity(schema: Parsed, references: Mapping[Reference, int], contract: Sequ
 
 def complaints(
     new: Parsed, versions: Mapping[int, Parsed], level: Level, policy: Policy = Policy.STRICT
-) -> list[Complaint]:
+) -> list[Breach]:
     """Why a schema may not follow the versions of a subject under a level, the latest version first."""
-    if level is Level.NONE or not versions:
-        return []
-    compared = versions if level.against_all else {max(versions): versions[max(versions)]}
-    changed = [version for version, old in compared.items() if old.type != new.type]
+    olds = {version: versions[version] for version in compared(versions, level)}
     problems = [
-        Complaint(
+        Breach(
             version,
             "TYPE_CHANGED",
-            f"version {version} is of the type {compared[version].type}, and the new schema of the type {new.type} "
+            f"version {version} is of the type {old.type}, and the new schema of the type {new.type} "
             "(TYPE_CHANGED); keep the type, or register the schema under another subject",
         )
-        for version in sorted(changed, reverse=True)
+        for version, old in olds.items()
+        if old.type != new.type
     ]
-    alike = {version: old.schema for version, old in compared.items() if old.type == new.type}
+    alike = {version: old.schema for version, old in olds.items() if old.type == new.type}
+    compare = KINDS[new.type].compare
     try:
-        broken = breaches(
-            lambda reader, writer: KINDS[new.type].compare(reader, writer, policy), new.schema, alike, level
+        return problems + breaches(
+            lambda reader, writer: compare(reader, writer, policy), new.schema, alike, level
         )
     except LatecomerError as error:  # it takes too many steps to compare
         raise invalid_schema(str(error)) from None
-    return problems + [Complaint(each.version, str(each.problem.rule), str(each)) for each in broken]

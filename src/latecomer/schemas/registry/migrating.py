@@ -9,13 +9,13 @@ from latecomer.errors import LatecomerError, did_you_mean
 from latecomer.schemas.avro import parse_schema
 from latecomer.schemas.avro.types import Record
 from latecomer.schemas.migrations import Measured, Phase, Rules, Seen, State, reader_problems
+from latecomer.schemas.migrations.deciding import waiting
 from latecomer.schemas.migrations.definition import NAME
-from latecomer.schemas.migrations.phases import is_step
-from latecomer.schemas.migrations.rules import waiting
+from latecomer.schemas.migrations.phases import steps
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import Session
 from latecomer.schemas.registry.records import Definition
 from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
+from latecomer.schemas.registry.tables import Session
 
 MIGRATION = "migration"
 CONFLICT = 40950
@@ -80,7 +80,7 @@ def require_possible(state: State, change: Change) -> None:
             f"Migration '{state.name}' was changed by somebody else: it has the revision {state.revision}, and not "
             f"{change.revision}. Look at it again, and then decide.",
         )
-    if change.phase != state.phase and not is_step(state.phase, change.phase):
+    if abs(steps(state.phase, change.phase)) > 1:
         raise unusable(
             f"Migration '{state.name}' is in {shown(state.phase)}, and cannot go to {shown(change.phase)}: "
             "a step is one phase on or back"
@@ -90,9 +90,8 @@ def require_possible(state: State, change: Change) -> None:
             f"Migration '{state.name}' is one of the subject {state.subject}; "
             f"give another name to one of {change.subject}"
         )
-    registers = change.phase != state.phase and change.phase in (Phase.EXPAND, Phase.CONTRACT)
-    goes_back = registers and is_back(state.phase, change.phase)
-    if (change.schema is not None) != (registers and not goes_back):
+    registers = steps(state.phase, change.phase) > 0 and change.phase in (Phase.EXPAND, Phase.CONTRACT)
+    if (change.schema is not None) != registers:
         raise unusable("a schema is sent to enter expand or contract, and only then")
     moves = state.phase is not None and change.phase != state.phase
     if moves and change.rules is not None and change.rules != Rules.read(state.rules):
@@ -105,9 +104,7 @@ def require_due(state: State, change: Change, now: int, latest: str | None) -> N
     """Refuse to advance if the phase is too young, too many events drift, the file has changed, or a consumer was seen
     with a schema that needs the old shape. Going back is never refused. `latest` is the latest schema of the subject
     before contract."""
-    if state.phase is None or change.phase is None or not is_step(state.phase, change.phase):
-        return
-    if is_back(state.phase, change.phase):
+    if state.phase is None or steps(state.phase, change.phase) < 1:
         return
     rules = Rules.read(state.rules)
     reasons = waiting(state, rules, now)
@@ -137,14 +134,9 @@ def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[st
     ]
 
 
-def is_back(before: Phase | None, after: Phase | None) -> bool:
-    ways = [None, *Phase]
-    return ways.index(after) < ways.index(before)
-
-
 def withdrawn_version(state: State, change: Change) -> int | None:
     """The version that a rollback deletes, not permanently; None if it deletes none."""
-    if not is_back(state.phase, change.phase):
+    if steps(state.phase, change.phase) >= 0:
         return None
     return {Phase.EXPAND: state.expanded, Phase.CONTRACT: state.contracted}.get(state.phase or Phase.MIGRATE)
 
@@ -158,12 +150,10 @@ def changed(state: State, change: Change, version: int | None, now: int) -> Stat
     after = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
     if change.phase == state.phase:
         return after
-    ways = list(Phase)
-    reached = ways[: ways.index(change.phase) + 1] if change.phase else []
-    entered = {phase: at for phase, at in state.entered.items() if phase in reached}
+    entered = {phase: at for phase, at in state.entered.items() if steps(phase, change.phase) >= 0}
     if change.phase is not None:
         entered[change.phase] = now
-    expanded = state.expanded if reached else None
+    expanded = state.expanded if change.phase else None
     return replace(
         after,
         phase=change.phase,
@@ -172,11 +162,6 @@ def changed(state: State, change: Change, version: int | None, now: int) -> Stat
         expanded=version if change.phase is Phase.EXPAND and version else expanded,
         contracted=version if change.phase is Phase.CONTRACT else None,
     )
-
-
-def consumers_of(state: State) -> tuple[str, ...]:
-    """The consumers in the file of a migration; none if it has not begun."""
-    return () if state.phase is None else Rules.read(state.rules).consumers
 
 
 def with_seen(state: State, consumer: str, reader: str, now: int) -> State:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import glob
 import re
 import unicodedata
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
+from pydantic import Field
+
 from latecomer.errors import shortened
+from latecomer.schemas.registry.records import Body
 from latecomer.schemas.registry.refusals import Refused, invalid_subject, invalid_version, schema_not_found
 
 LONGEST_SUBJECT = 500
@@ -88,27 +90,21 @@ def guid_of(written: str) -> UUID:
 # Naming rules
 
 
-@dataclass(frozen=True)
-class NamingRule:
+class NamingRule(Body):
     """A pattern for subjects, and their owner. In a pattern `*` stands for any text."""
 
-    subjects: str
-    owner: str | None = None
+    subjects: Annotated[str, Field(min_length=1, max_length=500)]
+    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
+
+
+class Naming(Body):
+    """The naming rules, as they are sent and stored. If others are refused, a new subject must fit a rule."""
+
+    rules: Annotated[list[NamingRule], Field(max_length=1000)]
+    others: Literal["allow", "refuse"] = "allow"
 
     def body(self) -> dict[str, Any]:
-        return {"subjects": self.subjects, **({} if self.owner is None else {"owner": self.owner})}
-
-
-@dataclass(frozen=True)
-class Naming:
-    """The naming rules. With `refuses_others`, a new subject must fit a rule."""
-
-    rules: tuple[NamingRule, ...] = ()
-    refuses_others: bool = False
-
-    def body(self) -> dict[str, Any]:
-        others = "refuse" if self.refuses_others else "allow"
-        return {"rules": [each.body() for each in self.rules], "others": others}
+        return self.model_dump(exclude_none=True)
 
     def rule_for(self, subject: str) -> NamingRule | None:
         """The first rule that a subject fits."""
@@ -116,7 +112,7 @@ class Naming:
 
     def problem(self, subject: str) -> Refused | None:
         """Why a new subject may not have this name; None if it may."""
-        if not self.refuses_others or self.rule_for(subject) is not None:
+        if self.others == "allow" or self.rule_for(subject) is not None:
             return None
         known = ", ".join(each.subjects for each in self.rules[:10]) or "none yet"
         return invalid_subject(

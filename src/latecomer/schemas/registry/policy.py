@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from latecomer.errors import did_you_mean
 from latecomer.model.counting import counted
 from latecomer.schemas import Level, Policy
+from latecomer.schemas.levels import Breach
 from latecomer.schemas.registry import refusals
-from latecomer.schemas.registry.kinds import Complaint
 from latecomer.schemas.registry.names import Naming, NamingRule
 from latecomer.schemas.registry.records import Mode
 from latecomer.schemas.registry.refusals import Refused
@@ -47,49 +48,47 @@ def _member(kind: type[E], written: object, what: str, refusal: Callable[[str], 
     raise refusal(f"{shown!r} is {what}; {did_you_mean(shown.upper(), kind.__members__)}")
 
 
-class RulesInForce(NamedTuple):
-    """The rules that new versions of a subject must keep."""
-
-    level: Level
-    policy: Policy
-    group: str | None
-    """A property of metadata. Only versions with the same value are compared."""
-
-
-def rules_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> RulesInForce:
-    policy = policy_of(in_force(POLICY, own, everywhere) or Policy.STRICT)
-    return RulesInForce(level_in_force(own, everywhere), policy, in_force(GROUP, own, everywhere))
-
-
-def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Level:
-    """The level of a subject: its own, else that of the registry."""
-    return Level(in_force("compatibility", own, everywhere) or DEFAULT_LEVEL)
-
-
 NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
 """Flags of a subject or the registry: normalize new schemas; refuse what the specification forbids."""
 POLICY, GROUP, ALIAS = "compatibilityPolicy", "compatibilityGroup", "alias"
 LAYERS = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+"""Metadata and rules that are merged with those of a schema."""
 SETTINGS = (NORMALIZE, VALIDATE, POLICY, GROUP, *LAYERS)
 """The settings besides the level that a subject may have, or else takes from the registry."""
 
 
-def in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Any:
-    """A setting of a subject: its own, else that of the registry; None if neither is set."""
-    return next((each[name] for each in (own, everywhere) if each and name in each), None)
+@dataclass(frozen=True)
+class InForce:
+    """The settings of a subject: each is its own, else that of the registry."""
+
+    own: Mapping[str, Any] | None
+    everywhere: Mapping[str, Any] | None
+
+    def get(self, name: str) -> Any:
+        """A setting; None if it is not set."""
+        return next((each[name] for each in (self.own, self.everywhere) if each and name in each), None)
+
+    @property
+    def level(self) -> Level:
+        return Level(self.get("compatibility") or DEFAULT_LEVEL)
+
+    @property
+    def policy(self) -> Policy:
+        return policy_of(self.get(POLICY) or Policy.STRICT)
 
 
 def refused_registration(
-    subject: str, level: Level, complaints: Sequence[Complaint], owner: str | None
+    subject: str, level: Level, complaints: Sequence[Breach], owner: str | None
 ) -> Refused:
     """Why a schema is not registered: every problem with its fix, and whom to ask."""
     shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
     if len(complaints) > _MOST_COMPLAINTS:
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
-    return refusals.incompatible(
+    return Refused(
+        409,
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
         f"{counted(len(complaints), 'problem')} "
-        f"under {level}: {'. '.join(shown)}. {whom_to_ask(subject, owner)}"
+        f"under {level}: {'. '.join(shown)}. {whom_to_ask(subject, owner)}",
     )
 
 
@@ -157,6 +156,6 @@ def owner_of(about: Mapping[str, Any] | None, naming: Naming, subject: str) -> s
 def naming_of(setting: Mapping[str, Any] | None) -> Naming:
     """Naming rules from their stored form."""
     if setting is None:
-        return Naming()
-    rules = tuple(NamingRule(each["subjects"], each.get("owner")) for each in setting["rules"])
-    return Naming(rules, setting["others"] == "refuse")
+        return Naming(rules=[])
+    rules = [NamingRule(subjects=each["subjects"], owner=each.get("owner")) for each in setting["rules"]]
+    return Naming(rules=rules, others=setting["others"])

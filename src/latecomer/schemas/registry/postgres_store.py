@@ -14,7 +14,7 @@ from latecomer.config import postgres_server as server
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import redacted
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.databases import Session, StorageError
+from latecomer.schemas.registry.tables import Session, StorageError
 
 FRESH_SECONDS = 1.0
 """A connection that was idle for longer is tested before use."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from latecomer.schemas import Level
+from latecomer.schemas.levels import Breach, compared
 from latecomer.schemas.registry import contracts, policy, refusals, tables
-from latecomer.schemas.registry.databases import Session
-from latecomer.schemas.registry.kinds import Complaint, Parsed, complaints
+from latecomer.schemas.registry.kinds import Parsed, complaints
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.records import Definition, Deleted, Entry, Version
 from latecomer.schemas.registry.schemas import Found, Sent, chosen
-from latecomer.schemas.registry.tables import Place
-from latecomer.schemas.registry.transactions import CONFIG, Transactions
+from latecomer.schemas.registry.settings import CONFIG, Settings
+from latecomer.schemas.registry.tables import Place, Session
 
 
-class Questions(Transactions):
+class Questions(Settings):
     """Subjects, versions, schemas and the audit, and why a schema could not be registered."""
 
     def check_health(self) -> None:
@@ -143,7 +142,7 @@ class Questions(Transactions):
 
     def complaints(
         self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
-    ) -> list[Complaint]:
+    ) -> list[Breach]:
         """Why a schema could not be registered: compared with one version, or with those of the level."""
         with self._database.reading() as session:
             new = self._schemas.sent(session, schema)
@@ -164,27 +163,20 @@ class Questions(Transactions):
 
     def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
         """Refuse a schema that the specification forbids, if the settings ask for that."""
-        settings = self._settings(session, CONFIG, subject)
-        if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
+        config = self._config(session, subject)
+        if normalize or config.get(policy.NORMALIZE) or config.get(policy.VALIDATE):
             self._schemas.sent(session, new.definition, strict=True)
 
-    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
-        settings = self._settings(session, CONFIG, subject)
-        return asked or bool(policy.in_force(policy.NORMALIZE, *settings))
-
-    def _complaints(
-        self, session: Session, subject: str, new: Sent, places: Sequence[Place]
-    ) -> list[Complaint]:
-        rules = policy.rules_in_force(*self._settings(session, CONFIG, subject))
-        if rules.level is Level.NONE:
-            return []
-        if rules.group is not None:
-            wanted = contracts.property_of(new.definition.metadata, rules.group)
-            places = [each for each in places if _property(session, each, rules.group) == wanted]
-        looked_at = places if rules.level.against_all else places[-1:]
+    def _complaints(self, session: Session, subject: str, new: Sent, places: Sequence[Place]) -> list[Breach]:
+        config = self._config(session, subject)
+        if (group := config.get(policy.GROUP)) is not None:  # only versions with the same value are compared
+            wanted = contracts.property_of(new.definition.metadata, group)
+            places = [each for each in places if _property(session, each, group) == wanted]
         found: Found = {}
-        olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
-        return complaints(new.parsed, olds, rules.level, rules.policy)
+        ids = {place.version: place.id for place in places}
+        numbers = compared(ids, config.level)
+        olds = {number: self._schemas.kept(session, ids[number], found).parsed for number in numbers}
+        return complaints(new.parsed, olds, config.level, config.policy)
 
 
 def _property(session: Session, place: Place, name: str) -> str | None:

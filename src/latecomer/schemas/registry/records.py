@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 DEEPEST_REFERENCES = 50
 """Schemas that references may lead through, one after the other."""
+
+
+class Body(BaseModel):
+    """The shape of a body."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 @dataclass(frozen=True)

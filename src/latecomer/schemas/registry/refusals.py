@@ -5,9 +5,11 @@ A message begins with Confluent's words, since some clients look for them. The f
 
 from __future__ import annotations
 
+import json
+
 from latecomer.errors import RegistryError
 
-NO_SUBJECT, NO_VERSION, NO_SCHEMA, NO_LEVEL = 40401, 40402, 40403, 40408
+NO_SUBJECT, NO_VERSION, NO_SCHEMA, NO_LEVEL, NO_MODE = 40401, 40402, 40403, 40408, 40409
 """Confluent's codes that clients look for."""
 
 
@@ -17,6 +19,9 @@ class Refused(RegistryError):
     def __init__(self, code: int, message: str, *, status: int | None = None) -> None:
         self.status = int(str(code)[:3]) if status is None else status
         super().__init__(message, code)
+
+    def body(self) -> bytes:
+        return json.dumps({"error_code": self.code, "message": str(self)}, separators=(",", ":")).encode()
 
 
 def unusable(message: str) -> Refused:
@@ -39,55 +44,32 @@ def schema_not_found(number: object = None) -> Refused:
     return Refused(NO_SCHEMA, "Schema not found" if number is None else f"Schema {number} not found")
 
 
-def subject_deleted(subject: str) -> Refused:
-    return Refused(40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently.")
-
-
-def subject_not_deleted(subject: str) -> Refused:
+def deleted(subject: str, version: int | None = None) -> Refused:
+    code, what = (40404, "") if version is None else (40406, f" Version {version}")
     return Refused(
-        40405, f"Subject '{subject}' was not deleted first before being permanently deleted: it has versions."
+        code, f"Subject '{subject}'{what} was soft deleted. Set permanent=true to delete permanently."
     )
 
 
-def version_deleted(subject: str, version: int) -> Refused:
+def not_deleted(subject: str, version: int | None = None) -> Refused:
+    code, what, why = (
+        (40405, "", ": it has versions") if version is None else (40407, f" Version {version}", "")
+    )
     return Refused(
-        40406,
-        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently.",
+        code, f"Subject '{subject}'{what} was not deleted first before being permanently deleted{why}."
     )
 
 
-def version_not_deleted(subject: str, version: int) -> Refused:
+def not_set(subject: str, code: int, setting: str, short: str) -> Refused:
+    """A subject without a setting of its own."""
     return Refused(
-        40407,
-        f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted.",
+        code,
+        f"Subject '{subject}' does not have subject-level {setting} configured. Send defaultToGlobal=true for the "
+        f"{short} in force.",
     )
 
 
-def no_level(subject: str) -> Refused:
-    return Refused(
-        NO_LEVEL,
-        f"Subject '{subject}' does not have subject-level compatibility configured. Send defaultToGlobal=true for the "
-        "level in force.",
-    )
-
-
-def no_mode(subject: str) -> Refused:
-    return Refused(
-        40409,
-        f"Subject '{subject}' does not have subject-level mode configured. Send defaultToGlobal=true for the mode in "
-        "force.",
-    )
-
-
-def no_migration(name: str) -> Refused:
-    return Refused(40450, f"Migration '{name}' has not begun; advance it into expand first.")
-
-
-# 409 and 422
-
-
-def incompatible(message: str) -> Refused:
-    return Refused(409, message)
+# 422
 
 
 def invalid_schema(message: str) -> Refused:
@@ -143,15 +125,5 @@ def referenced(subject: str, version: int, by: list[int]) -> Refused:
     )
 
 
-def id_taken(number: int) -> Refused:
-    return not_permitted(
-        f"Overwrite new schema with id {number} is not permitted: it is the id of another schema here."
-    )
-
-
 def invalid_subject(message: str) -> Refused:
     return Refused(42208, message)
-
-
-def too_large(message: str) -> Refused:
-    return Refused(413, message)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from latecomer.schemas.registry.bodies import Body
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.names import DEFAULT_CONTEXT, id_of, subject_of, version_of
-from latecomer.schemas.registry.records import Actor, Deleted
+from latecomer.schemas.registry.records import Actor, Body, Deleted
 from latecomer.schemas.registry.refusals import Refused, invalid_subject, unusable
 from latecomer.schemas.registry.tokens import Scope
 
@@ -112,8 +111,8 @@ class Route:
     """What it does, as a verb phrase: read a version."""
     parameters: tuple[str, ...] = ()
     body: type[Body] | None = None
-    as_it_is: bool = field(default=False)
-    """Whether the answer is text, and not a value to write as JSON."""
+    text_only: bool = False
+    """Whether only the text of the schema is sent, and not the JSON around it."""
 
 
 def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:

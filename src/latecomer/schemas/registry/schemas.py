@@ -5,23 +5,54 @@ The schema of an id never changes, so a stored schema is parsed once.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from latecomer.errors import RegistryError
 from latecomer.schemas.registry import contracts, refusals, tables
-from latecomer.schemas.registry.databases import Session
 from latecomer.schemas.registry.kinds import Parsed, identity, parsed, require_kind
 from latecomer.schemas.registry.names import LATEST
-from latecomer.schemas.registry.recent import Recent
 from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference
-from latecomer.schemas.registry.tables import Place
+from latecomer.schemas.registry.tables import Place, Session
 
 MOST_REFERENCES = 200
 _REMEMBERED = 500
 _SENT = 20
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """A cache of the values used last, for several threads.
+
+    >>> found = Recent[str, int](2)
+    >>> for name, value in zip("abc", (1, 2, 3)):
+    ...     found.put(name, value)
+    >>> found.get("a"), found.get("c")
+    (None, 3)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
 
 
 class Sent(NamedTuple):

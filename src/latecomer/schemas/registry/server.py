@@ -12,9 +12,8 @@ from typing import Any
 
 from latecomer.errors import MachineError, RegistryError
 from latecomer.model.hosts import bind_problem, is_loopback
-from latecomer.schemas.registry.bodies import MEDIA
+from latecomer.schemas.registry.bodies import LARGEST_HEAD, MEDIA
 from latecomer.schemas.registry.core import Registry
-from latecomer.schemas.registry.gate import LARGEST_HEAD, error_body
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import ENVIRONMENT, Tokens
 
@@ -127,7 +126,7 @@ def _protocol() -> Any:
 
     class JsonRefusals(H11Protocol):  # type: ignore[misc]
         def send_400_response(self, msg: str) -> None:
-            body = error_body(Refused(400, "This is no HTTP request that can be read."))
+            body = Refused(400, "This is no HTTP request that can be read.").body()
             head = (
                 f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA[0]}\r\ncontent-length: {len(body)}\r\n"
                 "connection: close\r\n\r\n"

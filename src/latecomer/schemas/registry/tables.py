@@ -1,4 +1,5 @@
-"""The registry's tables and every statement on them: the same for SQLite and Postgres.
+"""The registry's tables and every statement on them: the same for SQLite and Postgres. A database has reading
+transactions, and writing transactions, which run one at a time.
 
 Rows of `registry_schemas` are never deleted, so the schema of an id never changes. `text` is null if every version of a
 schema was deleted permanently. A schema has one id, unless it was imported under several. `contract` has the metadata
@@ -8,13 +9,14 @@ and rules as JSON, or is null.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from latecomer.errors import RegistryError
-from latecomer.schemas.registry.databases import Session
-from latecomer.schemas.registry.records import Definition, Deleted, Entry, Reference, Version
+from latecomer.schemas.registry.records import Actor, Definition, Deleted, Entry, Reference, Version
 
 FORMAT = 3
 """The format of the tables. Earlier ones are migrated; later ones are refused."""
@@ -43,6 +45,44 @@ _TO_FORMAT_3 = (
 """From format 2 to 3: a schema may have metadata and rules."""
 EVERYWHERE = ""
 """The subject of the settings of the whole registry."""
+Row = tuple[Any, ...]
+
+
+class StorageError(RegistryError):
+    """The database refused, or cannot be reached. A later try may succeed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 50001)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A transaction. Values replace the question marks of a statement."""
+
+    execute: Callable[[str, tuple[Any, ...]], Any]
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        return list(self.execute(sql, values).fetchall())
+
+    def run(self, sql: str, *values: Any) -> None:
+        self.execute(sql, values)
+
+
+class Database(Protocol):
+    """Where a registry stores its tables."""
+
+    shown: str
+    """Its location in messages, without secrets."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """A transaction that reads one snapshot."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """A transaction without concurrent writes. It is on disk when the block has ended."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Place(NamedTuple):
@@ -246,15 +286,23 @@ def remove_setting(session: Session, kind: str, subject: str) -> None:
 # The audit
 
 
-def add_entry(session: Session, entry: Entry) -> None:
+def add_entry(
+    session: Session,
+    at: str,
+    actor: Actor,
+    action: str,
+    subject: str | None,
+    version: int | None,
+    before: Any,
+    after: Any,
+) -> None:
     """Add an entry; it gets the next number."""
     insert = (
         "INSERT INTO registry_audit (number, at, who, address, action, subject, version, was, became) "
         "VALUES ((SELECT COALESCE(MAX(number), 0) + 1 FROM registry_audit), ?, ?, ?, ?, ?, ?, ?, ?)"
     )
-    who, place = (entry.who, entry.address), (entry.subject, entry.version)
-    bodies = json.dumps(entry.before), json.dumps(entry.after)
-    session.run(insert, entry.at, *who, entry.action, *place, *bodies)
+    bodies = json.dumps(before), json.dumps(after)
+    session.run(insert, at, actor.name, actor.address, action, subject, version, *bodies)
 
 
 def entries(session: Session, after: int, limit: int, subject: str | None) -> list[Entry]:

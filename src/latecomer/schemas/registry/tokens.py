@@ -113,11 +113,9 @@ def _read_line(line: str, place: str) -> Token:
         raise RegistryError(
             f"{place}: this is no token; write NAME SCOPE sha256:HASH, as latecomer registry token new prints it"
         )
-    try:
-        scope = Scope.of(parts[1])
-    except RegistryError:
-        raise RegistryError(f"{place}: the scope is not valid; write read, write or admin") from None
-    return Token(parts[0], scope, bytes.fromhex(digest[1]))
+    if parts[1].upper() not in Scope.__members__:
+        raise RegistryError(f"{place}: the scope is not valid; write read, write or admin")
+    return Token(parts[0], Scope.of(parts[1]), bytes.fromhex(digest[1]))
 
 
 def _digest(secret: str) -> bytes:

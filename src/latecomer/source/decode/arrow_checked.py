@@ -21,8 +21,7 @@ from latecomer.config.sources import UnknownFields
 from latecomer.model import types
 from latecomer.model.paths import paths_of
 from latecomer.schemas.jsonschema import Schema
-from latecomer.schemas.jsonschema.nodes import Bound, Node
-from latecomer.schemas.jsonschema.values import NUMBERS, number_of, type_of
+from latecomer.schemas.jsonschema.nodes import NUMBERS, Bound, Node, number_of, type_of
 from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.private_columns import KEPT
 from latecomer.source.decode.text_lines import Lines

@@ -15,7 +15,6 @@ import pyarrow as pa
 from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.types import is_decimal
 from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
-from latecomer.schemas.avro.bounds import deepest_of
 from latecomer.schemas.avro.reading import MARK
 from latecomer.schemas.avro.types import (
     SIZES,
@@ -28,6 +27,7 @@ from latecomer.schemas.avro.types import (
     Record,
     Type,
     Union,
+    deepest_of,
 )
 from latecomer.source.decode.framing import words_of
 from latecomer.store.layout import source_type

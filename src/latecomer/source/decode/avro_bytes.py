@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from latecomer.schemas.avro.bounds import deepest_of
 from latecomer.schemas.avro.ends import NAMED, NUMBER, SKIP, TEXT, UNION, Step, Steps, Ways
-from latecomer.schemas.avro.types import Schema, Type
+from latecomer.schemas.avro.types import Schema, Type, deepest_of
 
 LONGEST, MOST_ITEMS = 64 << 20, 4 << 20
 """Bytes of a text, and items of a list, at most: what claims more is damaged."""

@@ -18,7 +18,7 @@ from latecomer.errors import SourceError
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
-from latecomer.schemas.jsonschema.records import NotJson, read_record
+from latecomer.schemas.jsonschema.validation import NotJson, read_record
 from latecomer.source.decode.arrow_checked import Rules
 from latecomer.source.decode.framing import (
     HEAD_SIZE,

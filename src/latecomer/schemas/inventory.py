@@ -1,4 +1,7 @@
-"""Counts messages by schema: by the id in Confluent's framing or in a header, else by the shape of their JSON."""
+"""Counts messages by schema, and finds the schemas that no registry has.
+
+The schema is the id in Confluent's framing or in a header, else the shape of the JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
+from latecomer.errors import RegistryError
+from latecomer.schemas.jsonschema import SchemaError, Validator
+from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.names import LARGEST
+from latecomer.schemas.registry.refusals import NO_SCHEMA, NO_SUBJECT, NO_VERSION
 
 MAGIC, HEAD = 0, 5
 MOST_SHAPES = 1_000
@@ -16,6 +25,20 @@ DEEPEST, MOST_FIELDS = 8, 100
 _DIGITS, _MOST_DIGITS = set(b"0123456789"), 10
 NO_VALUE, UNREADABLE, OTHER = "(no value)", "(neither framed nor JSON)", "(other shapes)"
 NO_ID = "(no id)"
+NOWHERE = "nowhere"
+JSON = "JSON"
+_MISSING = (404, NO_SCHEMA, NO_SUBJECT, NO_VERSION)
+SCHEMA = pa.schema(
+    [
+        ("place", pa.string()),
+        ("schema_id", pa.int64()),
+        ("shape", pa.string()),
+        ("count", pa.int64()),
+        ("first_seen", pa.timestamp("us", "UTC")),
+        ("last_seen", pa.timestamp("us", "UTC")),
+        ("registered", pa.string()),
+    ]
+)
 
 
 @dataclass
@@ -94,8 +117,8 @@ def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def id_in(header: bytes) -> int | None:
-    """The id in a header, as `source.kafka.framed_by` reads it: a decimal number, four bytes, or the five bytes of the
-    framing. None if the header has another form.
+    """The id in a header, as `source.kafka_source.framed` reads it: a decimal number, four bytes, or the five bytes of
+    the framing. None if the header has another form.
 
     >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")
     (1234, 258, 7, None, None)
@@ -126,3 +149,44 @@ def shape_of(value: Any, depth: int = 1) -> str:
     if value is None:
         return "null"
     return {bool: "boolean", str: "string"}.get(type(value), "number")
+
+
+# Which of them a registry has
+
+
+def as_rows(found: Inventory, registry: Client | None) -> pa.Table:
+    """One row for each schema; `registered` is null if no registry was asked."""
+    rows = []
+    for each in found.seen:
+        known = None if registry is None else registered(each, registry)
+        values = (each.place, each.schema_id, each.shape, each.messages, each.first, each.last, known)
+        rows.append(dict(zip(SCHEMA.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def registered(seen: Seen, registry: Client) -> str:
+    """Where a registry has a schema: under the id, or as the latest version of the topic's subject, if a message fits
+    it."""
+    try:
+        if seen.schema_id is not None:
+            return f"{registry.schema(seen.schema_id).definition.type} schema {seen.schema_id}"
+        return _fitting(seen, registry)
+    except RegistryError as error:
+        if error.code in _MISSING:
+            return NOWHERE
+        raise
+
+
+def _fitting(seen: Seen, registry: Client) -> str:
+    """The latest version of the topic's subject, if it is a JSON Schema that a message of this shape fits."""
+    if seen.example is None:
+        return NOWHERE
+    subject = f"{seen.place}-value"
+    version = registry.version(subject)
+    if version.definition.type != JSON:
+        return NOWHERE
+    try:
+        fits = Validator(registry.parsed(version).schema).allows(seen.example.decode())
+    except (ValueError, RecursionError, SchemaError):
+        return NOWHERE
+    return f"{subject} version {version.version}" if fits else NOWHERE

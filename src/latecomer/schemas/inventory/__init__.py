@@ -1,1 +1,0 @@
-"""Counts the schemas in a log or in topics, and finds those that no registry has."""
