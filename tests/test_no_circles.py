@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -51,6 +52,25 @@ def test_no_file_leads_back_to_itself() -> None:
     found = arrows(SOURCE)
     assert len(found) > 300
     TopologicalSorter(found).prepare()
+
+
+def test_the_settings_lead_to_nothing_above_them_not_even_for_type_checkers() -> None:
+    above = (
+        "after",
+        "api",
+        "cli",
+        "engine",
+        "frames",
+        "log",
+        "notebook",
+        "observe",
+        "sink",
+        "store",
+        "windowing",
+    )
+    for file in (SOURCE / "latecomer" / "config").rglob("*.py"):
+        named = re.findall(r"from latecomer\.(\w+)", file.read_text(encoding="utf-8"))
+        assert not {*named} & {*above}, file
 
 
 def test_a_circle_is_found_also_where_an_import_is_deferred(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.engine.following import Following
 from latecomer.engine.intake import Intake
-from latecomer.engine.ledger.report import BatchReport, Progress, progress_of
+from latecomer.engine.ledger.report import BatchProgress, BatchReport, progress_of
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.running import RunReport, opened, raise_in_words, report_of
@@ -114,7 +114,7 @@ class Into:
 
     def __init__(self, pipeline: Pipeline, file: Path | None, source: str, watch: Watch) -> None:
         self.pipeline = pipeline
-        self.progress: Progress | None = None
+        self.progress: BatchProgress | None = None
         """What the last batch did; None before the first."""
         self._file = file
         self._source = source

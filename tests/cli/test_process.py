@@ -41,7 +41,7 @@ def test_the_names_in_python_are_loaded_when_they_are_asked_for() -> None:
     first, second, found = said.stdout.splitlines()
     assert first == "[] []"
     assert second.startswith("['pydantic'")
-    assert found == "<class 'latecomer.config.models.Pipeline'>"
+    assert found == "<class 'latecomer.notebook.Pipeline'>"
 
 
 ENDED_WELL = "=== ended with 0"

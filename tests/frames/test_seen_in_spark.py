@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryLis
 
 import latecomer
 from frames.frames_kit import SCHEMA, drop, taps_of, write_pipeline
-from latecomer.engine.ledger.report import Progress
+from latecomer.engine.ledger.report import BatchProgress
 
 
 class Listening(StreamingQueryListener):
@@ -31,7 +31,7 @@ class Listening(StreamingQueryListener):
 def test_a_run_says_what_its_last_batch_did(tmp_path: Path, spark: SparkSession) -> None:
     report = _appended(tmp_path, spark)
     progress = report.progress
-    assert isinstance(progress, Progress)
+    assert isinstance(progress, BatchProgress)
     assert (progress["batch"], progress["rows"], progress["duplicates"]) == (0, 75, 5)
     assert progress["outputs"]["minutes"]["side_output"] > 0
     assert {"log", "timeline", "windowing", "firing", "ledger"} <= progress["stages"].keys()

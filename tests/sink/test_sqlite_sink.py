@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from latecomer.errors import SinkError
+from latecomer.config.sinks import SqliteSink
+from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import SinkLogic
+from latecomer.sink.both_shapes_tables import SqliteMigrated
 from sink.sink_kit import SHAPE, Place, apply, insert, opened, retract, rows_of_sqlite, shape_of
 
 
@@ -79,6 +81,32 @@ def test_progress_is_in_the_same_database(path: Path) -> None:
     assert ask(path, "SELECT pipeline, output, batch FROM latecomer_progress") == [
         ("upi", "minute_totals", 12)
     ]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_batch_whose_progress_was_deleted_waits_until_the_table_is_filled_again(
+    path: Path, kind: str
+) -> None:
+    sink = opened(kind, path)
+    apply(sink, 0, insert(0, "chai", 0))
+    with sink._transaction() as database:  # type: ignore[attr-defined]
+        database.execute("DELETE FROM latecomer_progress")
+    with pytest.raises(
+        SinkOutage, match="its progress is gone; the table is checked again, and filled from the"
+    ):
+        apply(sink, 1, insert(1, "chai", 0))
+    again = opened(kind, path)
+    assert again.last_batch() == -1
+    apply(again, 0, insert(0, "chai", 0))
+    apply(again, 1, insert(1, "chai", 0))
+    assert again.last_batch() == 1
+
+
+def test_a_migration_finds_no_table_of_ours_where_nothing_was_written(path: Path) -> None:
+    ask(path, "CREATE TABLE minute_totals (paise INTEGER)")
+    sink = SqliteMigrated(SqliteSink(path=str(path)), path, "upi", SHAPE)
+    with pytest.raises(SinkError, match="there is no minute_totals yet; run the pipeline first"):
+        sink.look()
 
 
 def test_one_output_may_feed_two_tables_of_a_database(path: Path) -> None:

@@ -23,7 +23,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
 from latecomer.config.views import place_in
 from latecomer.engine.following import follow
-from latecomer.engine.ledger.report import BatchReport, Progress, progress_of
+from latecomer.engine.ledger.report import BatchProgress, BatchReport, progress_of
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
@@ -71,7 +71,7 @@ class RunReport:
     """The fields without a column that this run has kept."""
     filled: Filled = NOTHING_FILLED
     """How many past events got values in new columns."""
-    progress: Progress | None = None
+    progress: BatchProgress | None = None
     """What the last batch did; None where there was none."""
 
     @property

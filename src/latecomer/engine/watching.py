@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
 
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.report import BatchReport, Progress, by_output, progress_of
+from latecomer.engine.ledger.report import BatchProgress, BatchReport, by_output, progress_of
 from latecomer.model.verdicts import Fate
 from latecomer.model.written_values import json_seconds
 from latecomer.spark.errors import SPARK_ERRORS
@@ -48,7 +48,7 @@ def watch_of(call: str, pipeline: Pipeline, watch: object) -> Watch:
 
 
 def _as_query(
-    progress: Progress, pipeline: Pipeline, query: uuid.UUID, run: uuid.UUID
+    progress: BatchProgress, pipeline: Pipeline, query: uuid.UUID, run: uuid.UUID
 ) -> StreamingQueryProgress:
     durations = {stage: round(seconds * 1000) for stage, seconds in progress["stages"].items()}
     rows, speed = progress["rows"], float(progress["rows_per_second"])

@@ -180,7 +180,7 @@ class PostgresMigrated(MigratedInSql, PostgresLogic):
 
 class SqliteMigrated(MigratedInSql, SqliteLogic):
     def look(self) -> TableSteps:
-        self._require_possible("")
+        self._require_possible(f"{self._name}{VIEW}")
         with self._connection("ro") as database:
             return self._planned(database)
 

@@ -96,7 +96,7 @@ class IcebergLogic(BuiltInLogic):
 
     def _upsert(self, table: Table, transaction: Transaction, panes: pa.Table, batch: int) -> None:
         place = self.shape.place
-        existing = self._scanned(table, _within(panes), (*place, "sequence"))
+        existing = table.scan(_within(panes), (*place, "sequence")).to_arrow()
         changes = settle(panes, existing, place)
         rows = self._kept(take_rows(panes, [each.row for each in changes if each.puts]))
         replaced = [each for each in changes if each.stored is not None]
@@ -111,14 +111,11 @@ class IcebergLogic(BuiltInLogic):
         self, table: Table, windows: BooleanExpression, panes: pa.Table, replaced: list[Change]
     ) -> pa.Table:
         """The rows to write again unchanged: those of the same windows that are not replaced."""
-        existing = self._scanned(table, windows, tuple(self.shape.standing.names))
+        existing = table.scan(windows, tuple(self.shape.standing.names)).to_arrow()
         places = places_of(panes, self.shape.place)
         replaced_places: set[Place] = {places[each.row] for each in replaced}
         stays = [each not in replaced_places for each in places_of(existing, self.shape.place)]
         return self._kept(existing.filter(pa.array(stays, pa.bool_())))
-
-    def _scanned(self, table: Table, rows: BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
-        return table.scan(rows, columns).to_arrow()
 
     def _kept(self, rows: pa.Table) -> pa.Table:
         return rows.select(self._kept_schema.names).cast(self._kept_schema)

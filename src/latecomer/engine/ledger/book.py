@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from latecomer.windowing.fates import Counts
 
 if TYPE_CHECKING:
     from latecomer.log.events import LoggedBatch, Received
+    from latecomer.store.store import Store
     from latecomer.windowing.firing.output import OutputLogic, Prepared
 
 BatchAmounts = dict[int, dict[str, Decimal]]
@@ -145,9 +147,10 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
 
 
 def table_amounts(
-    table: Table, columns: Mapping[str, str], measures: Mapping[str, str], after: int, last: int
+    store: Store, table: Table, columns: Mapping[str, str], after: int, last: int
 ) -> BatchAmounts:
-    """The amounts of the batches in (after, last] of a table; `columns` has the column of each measure."""
+    """The amounts of the batches in (after, last] of a table; `columns` has the column of each measure that it has."""
+    measures = {name: kind for name, kind in store.measures().items() if name in columns}
     wanted = list(dict.fromkeys(["batch", *(columns[name] for name in measures)]))
     return amounts_by_batch(table_parts(table, wanted, after, last), columns, measures)
 
@@ -156,6 +159,17 @@ def table_parts(table: Table, columns: Sequence[str], after: int, last: int) -> 
     """Some columns of the batches in (after, last], some rows at a time."""
     files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= last]
     return LogSplit([*map(table.location, files)], 1, table.schema, after, last).tables(columns)
+
+
+def event_times(parts: Iterable[pa.Table], extreme: Literal["min", "max"]) -> dict[int, datetime]:
+    """The earliest or the latest event time of each batch."""
+    times: dict[int, datetime] = {}
+    choose = {"min": min, "max": max}[extreme]
+    for part in parts:
+        for row in part.group_by("batch").aggregate([("event_time", extreme)]).to_pylist():
+            batch, time = row["batch"], row[f"event_time_{extreme}"]
+            times[batch] = choose(time, times.get(batch, time))
+    return times
 
 
 def repeated_amounts(

@@ -11,7 +11,7 @@ from functools import cached_property
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.book import repeated_amounts, table_amounts, table_parts
+from latecomer.engine.ledger.book import event_times, repeated_amounts, table_amounts, table_parts
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
@@ -217,12 +217,9 @@ class _Check:
         if window.max is None:
             return behind
         beyond = -(-since // window.max) * window.max
-        earliest: dict[int, int] = {}
-        for part in self.log.everything(through=self.last).parts(["batch", "event_time"]):
-            for row in part.group_by("batch").aggregate([("event_time", "min")]).to_pylist():
-                first = to_micros(row["event_time_min"])
-                earliest[row["batch"]] = min(first, earliest.get(row["batch"], first))
-        return {batch for batch in behind if earliest[batch] < beyond}
+        parts = self.log.everything(through=self.last).parts(["batch", "event_time"])
+        earliest = event_times(parts, "min")
+        return {batch for batch in behind if to_micros(earliest[batch]) < beyond}
 
     def _judged_again(self, output: OutputLogic, joined: int) -> Tally:
         periods = self.store.policies(output.name)
@@ -360,8 +357,7 @@ class _Check:
         self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
         """Batch and unit → amount, of the batches still in the table; `columns` has the column of each measure."""
-        measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
-        amounts = table_amounts(table, columns, measures, after, self.last)
+        amounts = table_amounts(self.store, table, columns, after, self.last)
         return {(batch, unit): amount for batch, units in amounts.items() for unit, amount in units.items()}
 
 

@@ -82,7 +82,7 @@ class BatchReport:
         return lag(self.watermark, self.newest_arrival)
 
 
-class Progress(dict[str, Any]):
+class BatchProgress(dict[str, Any]):
     """What a batch did, with values as in JSON. A notebook shows it in one line."""
 
     def __str__(self) -> str:
@@ -110,14 +110,14 @@ class Progress(dict[str, Any]):
         return f"<div>{escape(self.line)}</div>"
 
 
-def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) -> Progress:
+def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) -> BatchProgress:
     """What a batch did; `moment` turns microseconds into text."""
 
     def written(micros: int | None) -> str | None:
         return None if micros is None or micros == BEGIN_OF_TIME else moment(micros)
 
     received = report.received
-    return Progress(
+    return BatchProgress(
         batch=report.batch,
         kind=report.kind,
         rows=received.rows,

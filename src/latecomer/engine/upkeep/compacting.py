@@ -39,7 +39,6 @@ from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 REMOVALS = "removals"
-_NOT_SHOWN = {"shown": False}
 UPKEEP = "upkeep.json"
 """The note in a store of when its last upkeep was: a run that starts again counts from there."""
 
@@ -66,8 +65,8 @@ class TableUpkeep:
     rows_removed: int = 0
     swept_files: int = 0
     swept_bytes: int = 0
-    merges: int = field(default=0, metadata=_NOT_SHOWN)
-    """Merging may change files without changing how many there are, or their size."""
+    merges: int = 0
+    """Not shown: merging may change files without changing how many there are, or their size."""
 
     @property
     def touched(self) -> bool:
@@ -87,7 +86,7 @@ class Report:
     def rows(self) -> pa.Table:
         """One row for each table that was changed."""
         touched = self._touched()
-        shown = [each.name for each in fields(TableUpkeep) if each.metadata != _NOT_SHOWN]
+        shown = [each.name for each in fields(TableUpkeep) if each.name != "merges"]
         kinds = {name: pa.string() if name == "table" else pa.int64() for name in shown}
         return pa.table(
             {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}

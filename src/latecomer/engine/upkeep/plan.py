@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 
 from latecomer.model.durations import DAY, UNITS, to_micros
+from latecomer.spark.base import in_turn_together
 from latecomer.store.data_files import DataFile, attempt_token, batch_of, batches_of, is_merged, kind_of
 
 SETTLED = 32 << 20
@@ -81,18 +82,10 @@ def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
 
 def joined(files: Iterable[DataFile]) -> list[Group]:
     """Groups of small files of one kind, batch after batch."""
-    groups: list[list[DataFile]] = []
-    for _, each in groupby(sorted(files, key=lambda file: (kind_of(file), *_place(file))), key=kind_of):
-        size = 2 * SETTLED
-        for file in each:
-            if file.size >= SETTLED:
-                size = 2 * SETTLED
-                continue
-            if size + file.size > 2 * SETTLED:
-                groups.append([])
-                size = 0
-            groups[-1].append(file)
-            size += file.size
+    in_order = sorted(files, key=lambda file: (kind_of(file), *_place(file)))
+    runs = groupby(in_order, key=lambda file: (kind_of(file), file.size < SETTLED))
+    small = (run for (_, is_small), run in runs if is_small)
+    groups = chain.from_iterable(in_turn_together(run, lambda file: file.size, 2 * SETTLED) for run in small)
     return [Group(group) for group in groups if len(group) > 1]
 
 

@@ -7,6 +7,7 @@ by the clock of the machine, so a pipeline that stands still loses nothing. Rows
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
-from latecomer.engine.ledger.book import BatchAmounts, table_amounts, table_parts
+from latecomer.engine.ledger.book import BatchAmounts, event_times, table_amounts, table_parts
 from latecomer.engine.upkeep.file_merging import moment, without
 from latecomer.errors import LedgerError
 from latecomer.log.timeline.keeper import reached_watermark
@@ -60,13 +61,11 @@ class Removal:
     @property
     def rows(self) -> dict[str, int]:
         """How many rows each table loses."""
-        tables = [row["table"] for row in self.amounts if row["table"] != LEDGER]
-        return {
-            table: int(
-                sum(row["amount"] for row in self.amounts if (row["table"], row["unit"]) == (table, ROWS))
-            )
-            for table in dict.fromkeys(tables)
-        }
+        lost = Counter[str]()
+        for row in self.amounts:
+            if row["unit"] == ROWS and row["table"] != LEDGER:
+                lost[row["table"]] += int(row["amount"])
+        return lost
 
 
 @dataclass(frozen=True)
@@ -160,10 +159,10 @@ def _events(store: Store, last: int, kept: int) -> list[Removal]:
     if until <= done:
         return []
     columns = {measure: store.layout.view[measure] for measure in store.measures()}
-    logged = _sums(store, store.events, columns, done, until)
-    repeated = _sums(store, store.duplicates, columns, done, until)
+    logged = table_amounts(store, store.events, columns, done, until)
+    repeated = table_amounts(store, store.duplicates, columns, done, until)
     _agree(store, logged, repeated, done, until)
-    newest = _newest(store.events, done, until)
+    newest = event_times(table_parts(store.events, ["batch", "event_time"], done, until), "max")
     amounts = [*_as_rows(EVENTS, None, logged, newest), *_as_rows(DUPLICATES, None, repeated)]
     return [Removal(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
 
@@ -217,7 +216,7 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Remo
     done = removed_until(store, DEAD_LETTERS)
     until = _without_sinks(store, Stream.DEAD_LETTERS, None, old, notes)
     if until > done:
-        counted = _sums(store, store.dead_letters, {}, done, until)
+        counted = table_amounts(store, store.dead_letters, {}, done, until)
         # The measures of dead letters are in the ledger, which read them from the raw text.
         in_ledger = _ledger(store, done, until)
         for batch, sums in counted.items():
@@ -229,7 +228,9 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Remo
     for name in store.pipeline.outputs:
         yield from _side_output(store, name, old, notes)
         done = removed_until(store, DEAD_LETTERS, name)
-        failed = _sums(store, output_tables(store, name).dead_letters, {}, done, old) if old > done else {}
+        failed = (
+            table_amounts(store, output_tables(store, name).dead_letters, {}, done, old) if old > done else {}
+        )
         if failed:
             yield Removal(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
 
@@ -247,7 +248,7 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
         return
     stored = store.layout
     columns = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
-    counted = _sums(store, late, columns, done, until)
+    counted = table_amounts(store, late, columns, done, until)
     in_ledger = _ledger(store, done, until, name)
     for batch, sums in counted.items():
         aside = in_ledger.get((batch, ASSIGNMENTS), {}).get("side_output")
@@ -279,22 +280,6 @@ def _before(store: Store, last: int, kept: int) -> int:
 
 
 # Amounts
-
-
-def _sums(store: Store, table: Table, columns: Mapping[str, str], after: int, until: int) -> BatchAmounts:
-    """How many rows each batch in (after, until] has, and the exact sum of each measure that has a column."""
-    measures = {name: kind for name, kind in store.measures().items() if name in columns}
-    return table_amounts(table, columns, measures, after, until)
-
-
-def _newest(events: Table, after: int, until: int) -> dict[int, datetime]:
-    """The newest event time of each batch."""
-    newest: dict[int, datetime] = {}
-    for part in table_parts(events, ["batch", "event_time"], after, until):
-        for row in part.group_by("batch").aggregate([("event_time", "max")]).to_pylist():
-            batch, time = row["batch"], row["event_time_max"]
-            newest[batch] = max(time, newest.get(batch, time))
-    return newest
 
 
 def _as_rows(
