@@ -334,7 +334,7 @@ class _Case:
 
     def _columns(self) -> list[str]:
         """The source columns to read. A predicate may look at any of them."""
-        if self.policies.filter or self.output.columns:
+        if self.policies.has_where or self.output.columns:
             return list(self.store.layout.columns)
         aggregates = [each for _, output in self.periods for each in output.aggregates.values()]
         summed = [each.column for each in aggregates if each.column is not None]

@@ -151,9 +151,9 @@ class Policies:
 
     def passes(self, event: Event, batch: int) -> bool | None:
         """Whether the rules of a batch keep an event; None where only Spark can tell."""
-        return (
-            False if self.leaves_out(event, batch) is not None else self._holds(self.at(batch).where, event)
-        )
+        if self.leaves_out(event, batch) is not None:
+            return False
+        return self._holds(self.at(batch).where, event)
 
     def _holds(self, where: str | None, event: Event) -> bool | None:
         if where is None:
@@ -170,7 +170,7 @@ class Policies:
         return self._kept[place]
 
     @property
-    def filter(self) -> bool:
+    def has_where(self) -> bool:
         """Whether the output has ever had a `where`."""
         return any(output.where is not None for _, output in self.periods)
 
