@@ -53,7 +53,7 @@ class FiringJob:
 
     def __init__(self, runner: Runner, store: Store) -> None:
         self.runner, self.store = runner, store
-        self._plans: dict[tuple[OutputLogic, ...], Shared[FiringPlan]] = {}
+        self._plans: dict[tuple[str, ...], tuple[list[OutputLogic], Shared[FiringPlan]]] = {}
 
     @contextmanager
     def derived(self, batch: Batch, outputs: Sequence[OutputLogic]) -> Iterator[Batch]:
@@ -103,11 +103,8 @@ class FiringJob:
         rows += 0 if batch.logged is None else batch.logged.rows
         # An output that publishes empty panes has all keys in the first bucket.
         spread = {each.name: tasks[each.name] for each in some if not each.output.emit_empty}
-        count = (
-            bucket_count(rows, runner.cores)
-            if any(each.output.by for each in some if each.name in spread)
-            else 1
-        )
+        keyed = any(each.output.by for each in some if each.name in spread)
+        count = bucket_count(rows, runner.cores) if keyed else 1
         buckets = [BucketTask(nth, count, spread if nth else tasks) for nth in range(count)]
         folds = _folds(batch, some, count)
         return runner.run(
@@ -115,13 +112,13 @@ class FiringJob:
         )
 
     def _plan(self, outputs: Sequence[OutputLogic]) -> Shared[FiringPlan]:
-        """What tasks need to know about the outputs: the same for every batch."""
-        logics = tuple(outputs)
-        if logics not in self._plans:
+        """What tasks need to know about the outputs: the same for every batch until an output changes."""
+        logics, names = list(outputs), tuple(logic.name for logic in outputs)
+        if names not in self._plans or self._plans[names][0] != logics:
             each = {logic.name: logic.output.without_sinks() for logic in logics}
             plan = FiringPlan(self.store.layout.portable, each, self.store.measures())
-            self._plans[logics] = Shared(plan)
-        return self._plans[logics]
+            self._plans[names] = logics, Shared(plan)
+        return self._plans[names][1]
 
 
 def _folds(batch: Batch, needs: Sequence[Needs], count: int) -> list[FoldTask]:
