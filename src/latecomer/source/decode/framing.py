@@ -26,7 +26,7 @@ from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.source.decode.typed_columns import null_columns
+from latecomer.source.decode.typed_columns import null_columns, sparse
 from latecomer.store.schemas import KnownSchemas, not_known, writer_schemas
 
 HEAD_SIZE = 5
@@ -201,8 +201,8 @@ class FramedDecoder(RecordDecoder):
             marks[KEPT] = flat(rows.column(KEPT))
             if self.unknown_fields == "dead_letter":
                 wrong = wrong | np.asarray(marks[KEPT].is_valid())
-        raw = [record if is_wrong else None for record, is_wrong in zip(records, wrong, strict=True)]
-        marks[CORRUPT] = pa.array(raw, pa.binary())
+        corrupt = {nth: records[nth] for nth in np.flatnonzero(wrong).tolist()}
+        marks[CORRUPT] = sparse(len(records), corrupt, pa.binary())
         if self.checks:
             has_checked = INVALID in rows.column_names
             marks[INVALID] = (
