@@ -15,7 +15,15 @@ from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, readi
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
 from latecomer.source.decode.avro_columns import writer_reading
-from latecomer.source.decode.framing import HEAD_SIZE, WRONG, End, FramedDecoder, Frames, number_of
+from latecomer.source.decode.framing import (
+    HEAD_SIZE,
+    WRONG,
+    End,
+    FramedDecoder,
+    Frames,
+    UnknownSchemas,
+    number_of,
+)
 
 
 @dataclass(frozen=True)
@@ -26,10 +34,11 @@ class AvroMessages(FramedDecoder):
     """The schema that determines the columns."""
 
     def ends(self, number: int) -> End:
-        writer = self.writer(number)
-        if not isinstance(writer, Schema):
+        if number not in self.writers:
+            raise UnknownSchemas([number])
+        if not isinstance(self.writers[number], Schema):
             return lambda *_: None
-        ends = Ends(writer)
+        ends = Ends(self.writers[number])
         return lambda data, at, _is_last: ends.after(data, at)
 
     def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> pa.Table:

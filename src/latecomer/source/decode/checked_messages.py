@@ -47,7 +47,6 @@ class CheckedMessages(FramedDecoder):
     """Whether records are checked; if not, only their ids are taken."""
     id_header: str | None = None
     """The header that should have had the id of each record."""
-    checks = True
 
     def __post_init__(self) -> None:
         """Refuse schemas that cannot be checked exactly."""

@@ -19,7 +19,7 @@ from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
-from latecomer.model.written_numbers import AS_USUAL, Numbers
+from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.private_columns import EXTRA
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines
@@ -127,6 +127,10 @@ class CsvLines:
         within = np.searchsorted(places, end) - np.searchsorted(places, begin)
         return fields - np.bincount(line, within, len(lines)).astype(np.int64)
 
+    @cached_property
+    def _signs(self) -> dict[str, Signs]:
+        return {name: self.numbers.of(name) for name, _ in self._layout}
+
     def _row(self, line: str) -> tuple[dict[str, Any], bool]:
         """The values of a line, and whether all of it could be read. An empty field is null."""
         fields = csv_fields(line, self.delimiter)
@@ -138,7 +142,7 @@ class CsvLines:
             if not text:
                 continue
             try:
-                values[name] = text if kind == "string" else value_of(text, kind, self.numbers.of(name))
+                values[name] = text if kind == "string" else value_of(text, kind, self._signs[name])
             except Misfit:
                 whole = False
         return values, whole

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.source.decode.typed_columns import null_columns
+from latecomer.source.decode.typed_columns import null_columns, sparse
 from latecomer.store.schemas import KnownSchemas, not_known, writer_schemas
 
 HEAD_SIZE = 5
@@ -128,8 +128,6 @@ class FramedDecoder(RecordDecoder):
     writers: Mapping[int, Any]
     """The schemas by id; for one that cannot be used, the reason in words."""
     unknown_fields: UnknownFields = "ignore"
-    checks: ClassVar[bool] = False
-    """Whether records are checked against their schemas."""
 
     @abstractmethod
     def of_writer(self, number: int, frames: Frames, rows: Integers, columns: Mapping[str, str]) -> pa.Table:
@@ -153,12 +151,6 @@ class FramedDecoder(RecordDecoder):
             return wrong
         writer = self.writers.get(number_of(raw))
         return not_known(number_of(raw)) if writer is None else writer if isinstance(writer, str) else None
-
-    def writer(self, number: int) -> Any:
-        """The schema of an id; `UnknownSchemas` if it is not known."""
-        if number not in self.writers:
-            raise UnknownSchemas([number])
-        return self.writers[number]
 
     @property
     def asks(self) -> bool:
@@ -201,13 +193,10 @@ class FramedDecoder(RecordDecoder):
             marks[KEPT] = flat(rows.column(KEPT))
             if self.unknown_fields == "dead_letter":
                 wrong = wrong | np.asarray(marks[KEPT].is_valid())
-        raw = [record if is_wrong else None for record, is_wrong in zip(records, wrong, strict=True)]
-        marks[CORRUPT] = pa.array(raw, pa.binary())
-        if self.checks:
-            has_checked = INVALID in rows.column_names
-            marks[INVALID] = (
-                rows.column(INVALID).fill_null(False) if has_checked else pa.repeat(False, len(records))
-            )
+        corrupt = {nth: records[nth] for nth in np.flatnonzero(wrong).tolist()}
+        marks[CORRUPT] = sparse(len(records), corrupt, pa.binary())
+        if INVALID in rows.column_names:
+            marks[INVALID] = rows.column(INVALID).fill_null(False)
         return pa.table({**{name: rows.column(name) for name in columns}, **marks})
 
 

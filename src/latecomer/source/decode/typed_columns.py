@@ -283,14 +283,16 @@ def marked(
     columns: Mapping[str, pa.Array], count: int, corrupt: Mapping[int, bytes], kept: Mapping[int, str]
 ) -> pa.Table:
     """So many rows with CORRUPT, and with KEPT if one has unknown fields; both are given by row."""
-    marks = {CORRUPT: _sparse(count, corrupt, pa.binary())}
+    marks = {CORRUPT: sparse(count, corrupt, pa.binary())}
     if kept:
-        marks[KEPT] = _sparse(count, kept, pa.string())
+        marks[KEPT] = sparse(count, kept, pa.string())
     return pa.table({**columns, **marks})
 
 
-def _sparse(count: int, values: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+def sparse(count: int, values: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
     """A column with values in some rows and nulls elsewhere."""
+    if not values:
+        return pa.nulls(count, kind)
     rows, mask = sorted(values), np.zeros(count, bool)
     mask[rows] = True
     return pc.replace_with_mask(pa.nulls(count, kind), pa.array(mask), pa.array(map(values.get, rows), kind))
