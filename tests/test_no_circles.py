@@ -1,9 +1,8 @@
-"""No file of the package leads back to itself by imports, those within functions included."""
+"""No file of the package leads back to itself by imports: those within functions and for type checkers are included."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -22,10 +21,8 @@ def modules(source: Path) -> dict[str, Path]:
 
 
 def imported(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """What is imported somewhere below, but for type checkers: names with their module, and modules."""
+    """What is imported somewhere below: names with their module, and modules."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
         if isinstance(child, ast.ImportFrom) and child.module:
             yield from ((f"{child.module}.{each.name}", child.module) for each in child.names)
         elif isinstance(child, ast.Import):
@@ -52,25 +49,6 @@ def test_no_file_leads_back_to_itself() -> None:
     found = arrows(SOURCE)
     assert len(found) > 300
     TopologicalSorter(found).prepare()
-
-
-def test_the_settings_lead_to_nothing_above_them_not_even_for_type_checkers() -> None:
-    above = (
-        "after",
-        "api",
-        "cli",
-        "engine",
-        "frames",
-        "log",
-        "notebook",
-        "observe",
-        "sink",
-        "store",
-        "windowing",
-    )
-    for file in (SOURCE / "latecomer" / "config").rglob("*.py"):
-        named = re.findall(r"from latecomer\.(\w+)", file.read_text(encoding="utf-8"))
-        assert not {*named} & {*above}, file
 
 
 def test_a_circle_is_found_also_where_an_import_is_deferred(tmp_path: Path) -> None:
