@@ -113,7 +113,7 @@ def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterato
         taken[column.lower()] = "a column in `by`"
     states = {*OWN_STATES, *(f"measure_{each}" for each in measures)}
     for aggregate_name, aggregate in output.aggregates.items():
-        in_parts = aggregate.function not in ("count", "max", "min", "sum")
+        in_parts = aggregate.function not in ADDITIVE
         parts = {f"{aggregate_name}_{part}" for part in STATE_PARTS} if in_parts else set()
         if parts & states:
             reason = f"would keep a part of its state as {min(parts & states)}, which there is already"

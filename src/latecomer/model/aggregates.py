@@ -48,6 +48,8 @@ ADDITIVE = frozenset({"sum", "count", "min", "max"})
 """The functions whose results over parts can be combined to the result over the whole."""
 TALLIED = frozenset({"count_distinct", "median", "top_k"})
 """The functions that keep each distinct value with its count."""
+MOMENTS = frozenset({"variance", "var_pop", "stddev", "stddev_pop"})
+"""The functions that are computed from a count, a sum and a sum of squares."""
 ORDERED = frozenset({"first", "last", "collect"})
 """The functions that depend on the order of events: event time, then arrival time, then reading order."""
 SKETCHED = frozenset({"approx_count_distinct", "approx_percentile"})

@@ -19,7 +19,7 @@ from latecomer.config.names import UNSTORABLE
 from latecomer.config.outputs import Output
 from latecomer.config.portable import portable
 from latecomer.model import types
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.aggregates import MOMENTS, Aggregate
 from latecomer.model.verdicts import Fate
 from latecomer.store.private_columns import free_name
 from latecomer.store.state_types import WHOLE
@@ -329,7 +329,11 @@ class PaneLayout:
                 return f"decimal(38,{min(types.scale_of(kind) + 4, 20)})"
             case "approx_percentile" if kind in types.INTEGERS:
                 return "bigint"
-        return "double"
+            case "sum" | "avg" | "median" | "approx_percentile":
+                return "double"
+            case function if function in MOMENTS:
+                return "double"
+        raise ValueError(f"{aggregate.function} has no type")
 
     @cached_property
     def published(self) -> pa.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.model import types
-from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
+from latecomer.model.aggregates import ADDITIVE, MOMENTS, SKETCHED, TALLIED, Aggregate
 from latecomer.store.private_columns import state_column
 
 WHOLE = "decimal(38,0)"
@@ -65,6 +65,8 @@ def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
         case "avg":
             held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
             return {"sum": held, "count": "bigint"}
+    if aggregate.function not in MOMENTS:
+        raise ValueError(f"{aggregate.function} has no state")
     if not types.is_exact(kind):
         return {"count": "bigint", "mean": "double", "spread": "double"}
     rough = dict.fromkeys(("rough_sum", "rough_squares"), "double")

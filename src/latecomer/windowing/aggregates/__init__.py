@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from latecomer.config.outputs import Output
 from latecomer.model import types
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.aggregates import MOMENTS, Aggregate
 from latecomer.model.triggers import Every, Until
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import PaneLayout
@@ -169,9 +169,13 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
             return ApproxCountDistinct(name, column, kind)
         case "approx_percentile":
             return ApproxPercentile(name, column, kind, float(aggregate.argument or 0))
-    if types.is_exact(kind):
-        return ExactMoment(name, column, kind, function)
-    return FloatMoment(name, column, function)
+    if function in MOMENTS:
+        return (
+            ExactMoment(name, column, kind, function)
+            if types.is_exact(kind)
+            else FloatMoment(name, column, function)
+        )
+    raise ValueError(f"{function} has no state")
 
 
 def _sum(name: str, column: str, kind: str, value: str) -> State:
