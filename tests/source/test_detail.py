@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
+from latecomer.errors import SourceError
+from latecomer.schemas.jsonschema import schema_of
+from latecomer.source.decode.choose import framed_decoder
 from latecomer.source.decode.detail import Explainer
+from latecomer.store.schemas import KnownSchemas
+from source.kafka_source_kit import SCHEMA, payments_from
 from source.source_kit import pipeline_in
 
 COLUMNS = {
@@ -135,3 +140,18 @@ def test_times_say_what_stood_there(tmp_path: Path) -> None:
     ahead = 'column at: "2030-01-01" is more than 5m ahead of its arrival (watermark.max_future)'
     assert detail("too_far_ahead", '{"at": "2030-01-01"}') == ahead
     assert detail("a reason of another version", "{}") is None
+
+
+def test_a_letter_is_explained_where_another_schema_cannot_be_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {1: schema_of({"required": ["txn"]}), 2: schema_of({"propertyNames": {"pattern": "^(?=[a-z])"}})}
+    monkeypatch.setattr(KnownSchemas, "known", known)
+    kafka = {"servers": "127.0.0.1:1", "topics": ["t"]}
+    source = {"kafka": kafka, "format": {"json": {"registry": "http://127.0.0.1:1"}}, "schema": SCHEMA}
+    pipeline = payments_from(tmp_path, source)
+    with pytest.raises(SourceError, match="records of schema 2 cannot be checked"):
+        framed_decoder(pipeline).in_tasks()
+    said = Explainer(pipeline, SCHEMA).detail("invalid", "\0\0\0\0\1{}")
+    assert said is not None
+    assert said.startswith("schema 1 does not allow it: ")

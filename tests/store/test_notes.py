@@ -56,3 +56,8 @@ def test_a_damaged_note_is_none(tmp_path: Path, damage: str) -> None:
 
 def test_the_stream_of_a_sink_was_not_always_noted() -> None:
     assert DOWN.stream is Stream.PANES
+
+
+def test_a_name_that_is_not_utf_8_is_noted_with_question_marks(tmp_path: Path) -> None:
+    write_note(tmp_path / "note.json", [Note("totals", "sqlite", "/data/\udcff.db", 3)], list[Note])
+    assert read_note(tmp_path / "note.json", list[Note]) == [Note("totals", "sqlite", "/data/?.db", 3)]

@@ -55,3 +55,11 @@ def test_what_latecomer_cannot_have_written_is_named(
     with pytest.raises(StoreMismatch) as refused:
         read_pins(tmp_path)
     assert str(refused.value) == f"store {tmp_path}: {PINS}{reason}; restore it"
+
+
+@pytest.mark.parametrize("written", [1.0, True, "1", None, FORMAT + 1])
+def test_a_format_that_latecomer_does_not_know_is_refused(tmp_path: Path, written: object) -> None:
+    pins = {"pipeline": "p", "outputs": {}, "policies": {}, "columns": {}, "sums": NARROW}
+    (tmp_path / PINS).write_text(json.dumps({"format": written, **pins}), encoding="utf-8")
+    with pytest.raises(StoreMismatch, match=f"has format {written}, and this latecomer knows none beyond"):
+        read_pins(tmp_path)

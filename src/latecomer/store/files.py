@@ -85,7 +85,7 @@ def _either(
     """One function for both kinds of locations: its first argument is the location, and decides which one is called.
     The promise is that of `on_disk`."""
 
-    @wraps(on_disk, assigned=_NAMED)  # it can be pickled by its name in this module
+    @wraps(on_disk, assigned=_NAMED)  # one that is named as here can be pickled
     def chosen(location: Location, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
         if isinstance(location, Url):
             return at_url(location, *given, **named)
@@ -95,7 +95,7 @@ def _either(
 
 
 def _nothing(*_: object) -> None:
-    """At a URL there is nothing to do."""
+    """There is nothing to do."""
 
 
 # Looking

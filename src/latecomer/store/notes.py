@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
 from latecomer.errors import LatecomerError
-from latecomer.store.files import Location, read_text, replace_text
+from latecomer.store.files import Location, read_text, replace_bytes
 
 _Note = TypeVar("_Note")
 
@@ -21,5 +22,8 @@ def read_note(file: Location, kind: type[_Note]) -> _Note | None:
 
 
 def write_note(file: Location, note: Any, kind: Any = None) -> None:
-    """Write a note, a dataclass or what `kind` says, in the place of the one before."""
-    replace_text(file, TypeAdapter(kind or type(note)).dump_json(note, indent=1).decode() + "\n")
+    """Write a note, a dataclass or what `kind` says, in the place of the one before. Bytes of names that are not UTF-8
+    become question marks."""
+    values = TypeAdapter(kind or type(note)).dump_python(note, mode="json")
+    text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+    replace_bytes(file, text.encode("utf-8", "replace"))

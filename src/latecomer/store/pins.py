@@ -88,7 +88,7 @@ def read_pins(root: Location) -> dict[str, Any] | None:
             f"store {root} was moved; write store: {written[MOVED]} in the pipeline file, and delete {root} once "
             "nobody needs it"
         )
-    if written.get("format") not in (*STEPS, FORMAT):
+    if type(written.get("format")) is not int or written["format"] not in (*STEPS, FORMAT):
         raise StoreMismatch(
             f"store {root} has format {written.get('format')}, and this latecomer knows none beyond {FORMAT}; use the "
             "latecomer that made it, or a later one"

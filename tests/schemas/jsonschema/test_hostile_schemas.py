@@ -352,3 +352,19 @@ def test_a_deep_constant_of_a_draft_that_has_none_is_an_error_when_compared() ->
     old, new = (parse_schema(f'{{{draft}, "const": {"[" * depth}{"]" * depth}}}') for depth in (150, 140))
     with pytest.raises(SchemaError, match="const: is nested too deeply"):
         changes(new, old)
+
+
+def test_a_loop_is_refused_where_its_schema_was_read_twice() -> None:
+    loop = {"$ref": "#/odd/not"}
+    with pytest.raises(SchemaError, match="refers to itself without end"):
+        parse_schema(json.dumps({"odd": {"not": loop}, "allOf": [{"$ref": "#/odd"}, loop]}))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_too_long_a_chain_of_dynamic_references_is_refused(more: int) -> None:
+    chain = {str(nth): {"$dynamicRef": f"#/$defs/{nth + 1}"} for nth in range(200)}
+    last = {"200": {"$ref": "#/$defs/201"} if more else {}, "201": {}}
+    with pytest.raises(SchemaError, match="nested too deeply"):
+        parse_schema(
+            json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": chain | last})
+        )

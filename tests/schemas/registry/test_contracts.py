@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from latecomer.schemas.registry import questions
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.databases import open_database
 from latecomer.schemas.registry.records import Actor, Definition
@@ -164,6 +165,16 @@ def test_only_versions_of_one_group_are_compared(ask: Asking, subject: str) -> N
     assert post(ask, subject, other, metadata=properties(major="2"))["version"] == 2
     wider = record("id:long", "y:int=0")
     assert post(ask, subject, wider, metadata=properties(major="1"))["version"] == 3
+
+
+def test_under_none_no_version_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Registry(open_database(str(tmp_path / "registry.db")))) as registry:
+        registry.set_config(
+            Actor("priya", "10.0.0.1"), "a", {"compatibility": "NONE", "compatibilityGroup": "major"}
+        )
+        monkeypatch.delattr(questions, "_property")
+        for schema in (ONE, record("id:string")):
+            registry.register(Actor("priya", "10.0.0.1"), "a", Definition(schema))
 
 
 def test_an_alias_stands_for_a_subject(ask: Asking, subject: str) -> None:

@@ -215,6 +215,7 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
 
 def require_progress(places: Mapping[Path, Node]) -> None:
     """Refuse a node that needs itself for the same value, as it has no meaning, and too long chains of references."""
+    # A dynamic reference has no place; nor has a node in whose place another one was read later.
     paths = {node: path for path, node in places.items()}
     heights: dict[Node, int] = {}
     graph = TopologicalSorter({each: each.in_place() for each in reachable(paths)})
@@ -222,8 +223,8 @@ def require_progress(places: Mapping[Path, Node]) -> None:
         for node in graph.static_order():
             heights[node] = 1 + max((heights[each] for each in node.in_place()), default=0)
             if heights[node] > DEEPEST_TYPE:
-                raise too_deep(paths[node])
+                raise too_deep(paths.get(node, ()))
     except CycleError as error:
-        path = min((paths[each] for each in error.args[1] if each in paths), key=len)
+        path = min((paths[each] for each in error.args[1] if each in paths), key=len, default=())
         fix = "refer to a schema that does not lead back here, or only from within a property or an item"
         raise SchemaError(path, "refers to itself without end", fix) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from latecomer.schemas.levels import Breach, compared
+from latecomer.schemas.levels import Breach, Level, compared
 from latecomer.schemas.registry import contracts, policy, refusals, tables
 from latecomer.schemas.registry.kinds import Parsed, complaints
 from latecomer.schemas.registry.names import LATEST
@@ -169,7 +169,8 @@ class Questions(Settings):
 
     def _complaints(self, session: Session, subject: str, new: Sent, places: Sequence[Place]) -> list[Breach]:
         config = self._config(session, subject)
-        if (group := config.get(policy.GROUP)) is not None:  # only versions with the same value are compared
+        group = None if config.level is Level.NONE else config.get(policy.GROUP)
+        if group is not None:  # only versions with the same value are compared
             wanted = contracts.property_of(new.definition.metadata, group)
             places = [each for each in places if _property(session, each, group) == wanted]
         found: Found = {}

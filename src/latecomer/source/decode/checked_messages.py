@@ -48,8 +48,7 @@ class CheckedMessages(FramedDecoder):
     id_header: str | None = None
     """The header that should have had the id of each record."""
 
-    def __post_init__(self) -> None:
-        """Refuse schemas that cannot be checked exactly."""
+    def require_usable(self) -> None:
         for number, schema in self.writers.items() if self.validates else ():
             try:
                 _validator(schema) if isinstance(schema, Schema) else None

@@ -54,7 +54,7 @@ class Explainer:
     def _framed(self) -> FramedDecoder | None:
         """The decoder with the schemas of records, if records name schemas."""
         has_schemas = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
-        return framed_decoder(self.pipeline).in_tasks() if has_schemas and not self.as_json else None
+        return framed_decoder(self.pipeline).with_schemas() if has_schemas and not self.as_json else None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text shows it; `header` is that of its CSV file."""

@@ -152,6 +152,9 @@ class FramedDecoder(RecordDecoder):
         writer = self.writers.get(number_of(raw))
         return not_known(number_of(raw)) if writer is None else writer if isinstance(writer, str) else None
 
+    def require_usable(self) -> None:
+        """Refuse schemas by which records cannot be decoded exactly."""
+
     @property
     def asks(self) -> bool:
         """Whether the schemas of writers are needed to decode records."""
@@ -217,6 +220,12 @@ class FramedRecords(RecordDecoder):
 
     def in_tasks(self) -> FramedDecoder:
         """The decoder in tasks, with the schemas that are known now."""
+        decoder = self.with_schemas()
+        decoder.require_usable()
+        return decoder
+
+    def with_schemas(self) -> FramedDecoder:
+        """The same, to say what is wrong with records: for that, not every schema has to be usable."""
         decoder = self.made({})
         return replace(decoder, writers=dict(self.schemas.known)) if decoder.asks else decoder
 
