@@ -13,7 +13,9 @@ import pytest
 from deltalake import write_deltalake
 
 from latecomer import Advice, LatecomerError, PipelineError, advise
+from latecomer.model.written_times import written_moment
 from latecomer.observe.advise import raw
+from latecomer.observe.advise.raw_files import RawSource, micros_of
 from observe.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 
 COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
@@ -277,6 +279,28 @@ def test_a_day_that_no_month_has_changes_no_other_row(tmp_path: Path) -> None:
         file.write_text(f"at,seen\n{good}\n20260425T120001,2026-04-25T12:00:04Z\n{bad}\n")
         counts.append(advise(file, event_time="at", arrival="seen").events)
     assert counts == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-04-25",
+        "2026-04-25 17:30",
+        "2026-04-25T24:00",
+        "2026-02-30",
+        "2026-04-25T17:30Z",
+        "2026-04-25T17:30+05:30",
+        "2026-04-25T17:30:00+05:30",
+        "2026-04-25T17:30:00.1234567+0530",
+        "2026-04-25T17:30:00+05:75",
+        "2026-04-25T17:30:00+18:00",
+        "2026-04-25T17:30:00+19:00",
+    ],
+)
+def test_a_text_is_a_time_where_a_pipeline_reads_one(text: str) -> None:
+    source = RawSource("files", "at", zone="Asia/Kolkata")
+    times, readable = micros_of(pa.array([text]), source, "--event-time")
+    assert (int(times[0]) if readable[0] else None) == written_moment(text, source.zone)
 
 
 @pytest.mark.parametrize(
