@@ -320,7 +320,10 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
 def test_it_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     table = pa.table({"at": pa.array([BEGIN], pa.timestamp("us", "UTC"))})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert advise(tmp_path / "a.parquet", event_time="at")._repr_html_().startswith("<")
+    shown = advise(tmp_path / "a.parquet", event_time="at", sample=0.999)._repr_html_()
+    assert shown.startswith("<")
+    assert "<h2>What settings would mean: supposed windows</h2>" in shown
+    assert "(95 %).</p>" in shown
 
 
 def test_a_long_history_has_longer_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
