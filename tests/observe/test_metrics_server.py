@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,6 +34,16 @@ def test_the_pages(served: ServedMetrics) -> None:
     assert get(f"{root}/healthz") == (200, '{"status": "ok"}\n')
     assert get(f"{root}/readyz") == (503, '{"status": "not ready"}\n')
     assert get(f"{root}/etc/passwd")[0] == 404
+
+
+def test_nobody_is_served_after_the_run(tmp_path: Path) -> None:
+    """Also not over a connection from before."""
+    with ServedMetrics(watched_shop(tmp_path), "127.0.0.1", 0) as each:
+        connection = HTTPConnection(urlsplit(each.url).netloc, timeout=5)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read()
+    with pytest.raises(ConnectionRefusedError):
+        connection.request("GET", "/healthz")
 
 
 def test_a_web_page_with_a_name_of_its_own_reads_nothing(served: ServedMetrics) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from email.message import Message
 from http import HTTPStatus
+from typing import ClassVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -20,6 +21,8 @@ class ServedMetrics(Server):
 
     name, what, token_name, option = "metrics", "metrics are", TOKEN, "--metrics"
     path = "/metrics"
+    headers: ClassVar = {"Connection": "close"}
+    """A connection that is kept would be served after the run has ended."""
 
     def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:
         self.failed = False

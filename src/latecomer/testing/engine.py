@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.comparison import CHANGE, REPLAYED
+from latecomer.after.replay.replaying import replay
 from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
@@ -39,9 +41,10 @@ from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.store import Store
+from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
-from latecomer.testing.scenario import Batch, Restart, Step, read_rows
+from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import judged
@@ -51,13 +54,41 @@ Spot = tuple[str, int]
 """The batch of a row, and its place in it."""
 
 
-def on_engine(shape: Shape, steps: Sequence[Step], spark: SparkSession | None, in_tasks: bool) -> Outcome:
+def on_engine(
+    shape: Shape, steps: Sequence[Step], spark: SparkSession | None, replayed: bool, in_tasks: bool
+) -> Outcome:
     """What the engine does, batch by batch. It runs in this process, and uses a session only for what Spark alone
-    computes; with `in_tasks` it runs in tasks of that session. Without `spark`, a local session is started."""
+    computes; with `in_tasks` it runs in tasks of that session. Without `spark`, a local session is started.
+
+    With `replayed`, the log is then replayed in one shot and compared with the tables.
+    """
     session = when_needed(lambda: own_session(spark or build_session(shape.pipeline.name)))
     runner = SparkRunner(session) if in_tasks else InProcess(session)
     with tempfile.TemporaryDirectory(prefix="latecomer-", ignore_cleanup_errors=True) as folder:
-        return Played(shape, steps, runner, Path(folder)).outcome()
+        played = _Played(shape, steps, runner, Path(folder))
+        outcome = played.outcome()
+        if replayed and played.engine.last >= 0:
+            outcome.replay = _replayed(played.pipeline, steps, spark)
+        return outcome
+
+
+def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession | None) -> tuple[Pair, ...]:
+    """Where a replay in one shot differs from the store in something that no cut into batches may change."""
+    pairs: list[Pair] = []
+    for name, compared in replay(pipeline, one_shot=True, spark=spark).outputs.items():
+        output = pipeline.outputs[name]
+        differing = {"late": compared.late.rows, "ledger": compared.ledger.rows}
+        if settles(output, steps):
+            differing["results"] = compared.results.rows
+        rows = [(what, row) for what, table in differing.items() for row in table.to_pylist()]
+        if output.trigger.early is None and not output.window.merges:
+            rows += [("panes", row) for row in compared.panes.rows.to_pylist() if _is_on_time(row)]
+        pairs += [Pair(f"{what} of {name}: {row[CHANGE]}", str(row), False) for what, row in rows]
+    return tuple(pairs)
+
+
+def _is_on_time(pane: Mapping[str, Any]) -> bool:
+    return pane["op"] == Op.INSERT and Timing.ON_TIME in (pane["timing"], pane[f"timing{REPLAYED}"])
 
 
 @dataclass(frozen=True)
@@ -109,7 +140,7 @@ def _table(records: Records) -> pa.Table:
     )
 
 
-class Played:
+class _Played:
     """Plays the steps; then reads the tables, by the batch that each step became."""
 
     def __init__(self, shape: Shape, steps: Sequence[Step], runner: Runner, folder: Path) -> None:

@@ -12,6 +12,7 @@ from latecomer.model.ledger import Entry, total
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
+from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late
 from latecomer.testing.rows import Row
 from latecomer.testing.times import Times
@@ -54,6 +55,8 @@ class Outcome:
     fates: dict[str, list[tuple[Assigned, ...] | None]]
     """By output, for each row in reading order: what became of it in each of its windows, ascending.
     None where the tables cannot tell the rows of a batch apart."""
+    replay: tuple[Pair, ...] = ()
+    """Where a replay of the log in one shot differed from what is stored."""
     read: dict[str, list[tuple[Place, Mapping[str, Any]]]] = field(default_factory=dict)
     """On Spark: the results in the end, by a reader of the store."""
 

@@ -62,11 +62,13 @@ def run_transcript(
     on: On = "oracle",
     spark: SparkSession | None = None,
     cuts: Sequence[str] = (),
+    replayed: bool = False,
 ) -> list[Difference]:
     """Where the transcript does not hold: on the oracle under every cut, on the engine as written; or, on both, under
     `cuts`.
 
-    The engine is also compared with the oracle under the same cut, in everything. Equal differences are reported once.
+    The engine is also compared with the oracle under the same cut, in everything. With `replayed`, the log is then
+    replayed in one shot and must equal the tables. Equal differences are reported once.
     """
     steps, place, differences = transcript.steps, str(transcript.file), []
     written = _oracle(transcript, steps, on)
@@ -77,15 +79,20 @@ def run_transcript(
         if outcome is not None and written is not None and cut != "as written":
             differences += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
     for cut in (cuts or ("as written",)) if on != "oracle" else ():
-        differences += _on_engine(transcript, cut, written, on, spark)
+        differences += _on_engine(transcript, cut, written, on, spark, replayed)
     return each_once(differences)
 
 
 def _on_engine(
-    transcript: Transcript, cut: str, written: Outcome | None, on: On, spark: SparkSession | None
+    transcript: Transcript,
+    cut: str,
+    written: Outcome | None,
+    on: On,
+    spark: SparkSession | None,
+    replayed: bool,
 ) -> list[Difference]:
     steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
-    outcome = _played(transcript.shape, recut, on, spark)
+    outcome = _played(transcript.shape, recut, on, spark, replayed)
     run = f"{on}, {cut}"
     differences = [replace(each, runs=(run,)) for each in check(transcript, outcome, cut)]
     oracle = _oracle(transcript, recut, on)
@@ -94,6 +101,10 @@ def _on_engine(
     if cut != "as written":
         written = written or _played(transcript.shape, steps, on, spark)
         differences += compare_cuts(written, outcome, steps, ("as written", run), place)
+    if outcome.replay:
+        differences.append(
+            Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
+        )
     return differences
 
 
@@ -107,12 +118,14 @@ def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | 
         raise
 
 
-def _played(shape: Shape, steps: Sequence[Step], on: On, spark: SparkSession | None) -> Outcome:
+def _played(
+    shape: Shape, steps: Sequence[Step], on: On, spark: SparkSession | None, replayed: bool = False
+) -> Outcome:
     if on == "oracle":
         return on_oracle(shape, steps)
     from latecomer.testing.engine import on_engine
 
-    return on_engine(shape, steps, spark, in_tasks=on == "spark")
+    return on_engine(shape, steps, spark, replayed, in_tasks=on == "spark")
 
 
 # Assertions about an outcome. What fails is shown side by side

@@ -13,7 +13,9 @@ import pytest
 from deltalake import write_deltalake
 
 from latecomer import Advice, LatecomerError, PipelineError, advise
+from latecomer.model.written_times import written_moment
 from latecomer.observe.advise import raw
+from latecomer.observe.advise.raw_files import RawSource, micros_of
 from observe.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 
 COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
@@ -280,6 +282,28 @@ def test_a_day_that_no_month_has_changes_no_other_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "2026-04-25",
+        "2026-04-25 17:30",
+        "2026-04-25T24:00",
+        "2026-02-30",
+        "2026-04-25T17:30Z",
+        "2026-04-25T17:30+05:30",
+        "2026-04-25T17:30:00+05:30",
+        "2026-04-25T17:30:00.1234567+0530",
+        "2026-04-25T17:30:00+05:75",
+        "2026-04-25T17:30:00+18:00",
+        "2026-04-25T17:30:00+19:00",
+    ],
+)
+def test_a_text_is_a_time_where_a_pipeline_reads_one(text: str) -> None:
+    source = RawSource("files", "at", zone="Asia/Kolkata")
+    times, readable = micros_of(pa.array([text]), source, "--event-time")
+    assert (int(times[0]) if readable[0] else None) == written_moment(text, source.zone)
+
+
+@pytest.mark.parametrize(
     "name", ["nothing.parquet", "broken.parquet", "empty", "cut.json.gz", "cut.csv.gz", "cut.bz2"]
 )
 def test_files_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
@@ -296,7 +320,10 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
 def test_it_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     table = pa.table({"at": pa.array([BEGIN], pa.timestamp("us", "UTC"))})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert advise(tmp_path / "a.parquet", event_time="at")._repr_html_().startswith("<")
+    shown = advise(tmp_path / "a.parquet", event_time="at", sample=0.999)._repr_html_()
+    assert shown.startswith("<")
+    assert "<h2>What settings would mean: supposed windows</h2>" in shown
+    assert "(95 %).</p>" in shown
 
 
 def test_a_long_history_has_longer_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

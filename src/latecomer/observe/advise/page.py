@@ -200,7 +200,7 @@ def _body(report: Report) -> Iterator[str]:
     what = "the log of pipeline" if report.kind == "log" else "raw files"
     yield f"<h1>{escape(report.title)}</h1>"
     yield _pale(f"How late events come: {what}, {measured(report)}")
-    yield from (_pale(sentence(text)) for text in about_sample(report))
+    yield from (_pale(f"{sentence(text)}.") for text in about_sample(report))
     yield "<h2>Advice</h2>"
     for caution in report.cautions:
         yield f'<p class="warning">{escape(caution)}</p>'

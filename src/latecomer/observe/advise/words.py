@@ -73,7 +73,7 @@ def present_setting(each: Advised, report: Report) -> str:
 
 def title_of(output: OutputReport, report: Report) -> str:
     """The name of an output; files have none."""
-    return output.name if report.kind == "log" else "supposed"
+    return output.name if report.kind == "log" else "supposed windows"
 
 
 def about_estimates(output: OutputReport) -> Iterator[str]:
