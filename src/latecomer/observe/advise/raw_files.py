@@ -32,7 +32,9 @@ _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json",
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _FURTHEST = 253_402_300_799_000_000
 """The last second of the year 9999: numbers beyond it, or as far before 1970, are not times."""
-_OFFSET = r"^\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?[+-]\d\d(:?\d\d)?$"
+_OFFSET = r"^\d{4}-\d\d-\d\d[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?[+-](0\d|1[0-7])(:?[0-5]\d)?$"
+"""A time that Arrow reads as a pipeline does; a pipeline reads an offset only after seconds."""
+_DAY, _MINUTE = r"^\d{4}-\d\d-\d\d$", r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d$"
 
 
 @dataclass(frozen=True)
@@ -358,9 +360,13 @@ def _within(values: pa.Array, most: float) -> pa.Array:
 
 
 def _of_texts(texts: pa.Array, source: RawSource) -> pa.Array:
-    """Times as a pipeline reads them. Arrow reads those with an offset, which takes Python long."""
+    """Times as a pipeline reads them. Arrow reads those with an offset and those without seconds, which takes Python
+    long."""
     # Digits beyond microseconds are cut off, as a pipeline does.
     cut, nothing = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1"), pa.scalar(None, pa.string())
+    for pattern, rest in ((_DAY, " 00:00:00"), (_MINUTE, ":00")):
+        short = pc.fill_null(pc.match_substring_regex(cut, pattern), False)
+        cut = pc.if_else(short, pc.binary_join_element_wise(cut, rest, ""), cut)
     offset = pc.fill_null(pc.match_substring_regex(cut, _OFFSET), False)
     try:
         moments = pc.if_else(offset, cut, nothing).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
