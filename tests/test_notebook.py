@@ -22,8 +22,10 @@ import pytest
 import latecomer
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
+from frames.frames_kit import write_pipeline
 from latecomer import LatecomerError, Pipeline, PipelineError, Reader, Rows, frames
 from latecomer.config import load
+from latecomer.config.changed_settings import changed
 from latecomer.errors import MachineError
 from latecomer.store.rebuilds import Rebuild, Record
 from observe.advise.advise_kit import written as advised_files
@@ -102,12 +104,17 @@ def test_a_pipeline_is_that_of_its_file_and_stays_what_it_is_in_another_process(
     assert all(isinstance(view, Pipeline) for view in lake.pipeline.views.values())
 
 
+def test_a_pipeline_that_is_handed_back_answers_too(lake: Lake, tmp_path: Path) -> None:
+    assert isinstance(changed(lake.pipeline, {"watermark.delay": "2m"}), Pipeline)  # that of a replay
+    assert isinstance(latecomer.into(write_pipeline(tmp_path / "taps")).pipeline, Pipeline)
+
+
 def test_frames_for_a_pipeline_and_for_its_file_go_to_one_receiver(lake: Lake) -> None:
     spark: Any = SimpleNamespace(sparkContext=object())
     receiver = frames._receiver(lake.pipeline, None, spark)
     frames._OPEN[lake.pipeline.store_path] = receiver
     try:
-        assert frames._receiver(load.load_pipeline(lake.file), lake.file, spark) is receiver
+        assert frames._receiver(frames._loaded("append", lake.file)[0], lake.file, spark) is receiver
     finally:
         frames._OPEN.clear()
 

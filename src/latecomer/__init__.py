@@ -9,8 +9,9 @@ Reader(pipeline).results("minute_totals")
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+"""Type checkers take it as true. It is not imported from `typing`: that takes time, in which Ctrl-C would end the
+command `latecomer` with a stack trace."""
 
 if TYPE_CHECKING:
     from latecomer.after.certify.certificate import Certificate as Certificate
@@ -147,8 +148,10 @@ _PLACES = {name: module for module, names in _NAMES.items() for name in names.sp
 __all__ = sorted(_PLACES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _PLACES:
+        from importlib import import_module
+
         public = globals()[name] = getattr(import_module(f"latecomer.{_PLACES[name]}"), name)
         return public
     raise AttributeError(f"module 'latecomer' has no attribute {name!r}")

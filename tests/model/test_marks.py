@@ -16,7 +16,7 @@ KNOWN = st.builds(
     PartitionMark,
     st.sampled_from("abcdef"),
     MOMENTS,
-    st.integers(0, 20),
+    MOMENTS,
     st.sampled_from([None, 3, 7]),
 )
 

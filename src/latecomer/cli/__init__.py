@@ -1,4 +1,4 @@
-"""The command line: `latecomer VERB FILE`. Each verb has a module, which is loaded when it is called (`verbs.py`)."""
+"""The command line: `latecomer VERB FILE`. The module of a verb is loaded when it is called (`verbs.py`)."""
 
 from __future__ import annotations
 

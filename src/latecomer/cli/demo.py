@@ -9,14 +9,11 @@ import tempfile
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from latecomer.cli.options import hush_spark
-
-if TYPE_CHECKING:
-    pass
 
 
 class Story(StrEnum):

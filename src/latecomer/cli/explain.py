@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
-    Keys,
     OutputName,
     Zoned,
     key_of,
@@ -23,6 +21,7 @@ from latecomer.cli.options import (
     moment_of,
     note,
     open_reader,
+    print_json,
     show,
     writing,
 )
@@ -44,7 +43,10 @@ def explain(
     window: Annotated[
         str, typer.Option(help="The window that holds this moment, such as 2026-04-25T14:00Z.", metavar="T")
     ],
-    key: Keys = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="The key, column by column. An empty value is null.", metavar="K=V"),
+    ] = None,
     events: Annotated[
         str, typer.Option(help="List at most N events of each pane, or all.", metavar="N|all")
     ] = "10",
@@ -76,7 +78,7 @@ def explain(
         with writing("--svg", svg):
             svg.write_text(explanation.picture(), encoding="utf-8")
     if form is Format.JSON:
-        print(json.dumps(explanation.document(most), indent=2, ensure_ascii=False))
+        print_json(explanation.document(most))
     elif form is Format.CSV:
         _print_events(explanation, most)
     else:

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.migrate_shown import (
-    print_drift,
-    print_json,
-    print_status,
-    print_step,
-    require_no_csv,
-)
+from latecomer.cli.migrate_shown import print_drift, print_status, print_step, require_no_csv
 from latecomer.cli.options import (
     Format,
     Formatted,
@@ -24,6 +18,7 @@ from latecomer.cli.options import (
     load,
     moment_of,
     note,
+    print_json,
     show,
 )
 from latecomer.cli.verbs import group

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from latecomer.cli.options import Format, WrongUsage
+from latecomer.cli.options import Format, WrongUsage, print_json
 from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
 from latecomer.model.zoned import moment
@@ -14,10 +13,6 @@ from latecomer.model.zoned import moment
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift, Tally
     from latecomer.schemas.migrations import Migration, Situation, State
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    print(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def require_no_csv(form: Format) -> None:

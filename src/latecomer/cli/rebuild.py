@@ -23,6 +23,7 @@ from latecomer.cli.options import (
     hush_spark,
     load,
     note,
+    print_json,
     range_of,
     refusal,
     show,
@@ -197,7 +198,6 @@ def _print_plan(plan: Rebuild) -> None:
 def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
     import pyarrow as pa
 
-    from latecomer.cli.options import print_json
     from latecomer.store.rebuilds import largest_changes
 
     record = asdict(plan.record)

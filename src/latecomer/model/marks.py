@@ -19,7 +19,7 @@ from latecomer.model.array_types import Flags, Integers
 from latecomer.model.strategies import TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
-_NEVER = 1 << 62
+_NEVER = (1 << 63) - 1
 """How long a partition is silent before it is idle, if it never is."""
 
 
@@ -80,7 +80,7 @@ class Marks:
 
     def active(self, at: int) -> Active:
         """The marks of the partitions that are not idle at a moment."""
-        awake = self._seen_at > at - self._idle_after
+        awake = at - self._seen_at < self._idle_after
         if awake.all():
             return Active(self._marks, self._names, None)
         return Active(self._marks[awake], self._names, np.flatnonzero(awake))
