@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.log import ids, known_ids
+from latecomer.log import duplicates, ids, known_ids
 from latecomer.log.duplicates import Unlogged, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
@@ -255,3 +255,15 @@ def test_a_filter_lets_everything_pass_that_it_holds_and_little_else() -> None:
     assert filter_.may_hold(held, filter_bits(held)).all()
     assert filter_.may_hold(other, filter_bits(other)).mean() < 0.01
     assert filter_.words.nbytes <= 2 * len(held) + 8
+
+
+def test_files_without_a_repeated_id_are_read_for_their_ids_alone(tmp_path: Path) -> None:
+    files = [
+        write_table(rows(0, events), tmp_path / f"part-{nth}.parquet")
+        for nth, events in enumerate([[("x", 1)], [("x", 2)], [("y", 3)]])
+    ]
+    with patch.object(duplicates, "read_table", wraps=duplicates.read_table) as read:
+        divided(files, tmp_path / "again", SOURCE.landings)
+    assert [list(call.args[1:]) for call in read.call_args_list if call.args[0] == files[2]] == [
+        [["event_id"]]
+    ]

@@ -70,6 +70,7 @@ def complete_rebuild(engine: Engine, rebuild: Rebuild, number: int) -> None:
     section = keeper.advance(number, row)
     failpoint("watermarks.committed", number)
     engine.last = number
+    watch.end("timeline")
     accepted = engine.accepted(Batch(number, section), "rebuild", watch)
     published = publish_rebuild(logic, number, rebuild, section)
     accepted.watch.end("firing")
@@ -160,12 +161,14 @@ def complete_repair(engine: Engine, repair: Repair, outputs: Sequence[OutputLogi
 def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]) -> None:
     """Judge and publish repaired dead letters that are in the log as events, and count them in the ledger."""
     watch, logged = Stopwatch(), engine.log.recount(number)
+    watch.end("log")
     moved = {
         unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
     }
     section = engine.keeper.repair(number, [summary.tick for summary in logged.ticks.summaries])
     failpoint("watermarks.committed", number)
     engine.last = number
+    watch.end("timeline")
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
     amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)
     engine.complete(engine.accepted(batch, "repair", watch, logged.received, amounts), outputs)

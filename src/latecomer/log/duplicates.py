@@ -82,8 +82,12 @@ def divided(files: Sequence[Location], aside: Location, landings: Landings) -> d
     twice = np.unique(every[1:][every[1:] == every[:-1]])
     candidates = [np.sort(rows[np.isin(hashes, twice)]) for hashes, rows in hashed]
     described = [
-        read_table(path, _PLACE).take(pa.array(rows)) for path, rows in zip(files, candidates, strict=True)
+        read_table(path, _PLACE).take(pa.array(rows))
+        for path, rows in zip(files, candidates, strict=True)
+        if len(rows)
     ]
+    if not described:
+        return {aside: []}
     duplicates = Unlogged(pa.concat_tables(described)).duplicates(landings, None)
     bounds = pairwise(np.cumsum([0, *map(len, candidates)]).tolist())
     replaced: dict[Location, list[Location]] = {aside: []}

@@ -257,12 +257,13 @@ class EventLog:
         table, files = tables[lane], [*written.files.get(lane, ())]
         if lane is LogLane.EVENTS:
             files += written.files.get(LogLane.BEHIND, ())
-        count = 0
-        if table.holds(batch):
+        if lane is not LogLane.EVENTS and not files and not table.exists:
+            count = 0
+        elif table.holds(batch):
             count = table.rows_of(batch)
         elif lane is LogLane.EVENTS:
             count = sum(file.rows for file in self._commit_events(batch, files, written))
-        elif files or table.exists:
+        else:
             count = sum(file.rows for file in table.commit(batch, files))
         failpoint(f"{table.root.name}.committed", batch)
         return count

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from after.story.story_kit import PIPELINE, new_story, shown
+from after.story.story_kit import PIPELINE, new_story, second, shown
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.keeper import Section, Step
 from latecomer.model.durations import to_micros
@@ -20,7 +21,7 @@ from latecomer.store.data_files import DataFile
 from latecomer.store.private_columns import SINCE
 from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
-from latecomer.windowing.firing.job import FiringJob, may_fire
+from latecomer.windowing.firing.job import FiringJob, Needs, may_fire
 from latecomer.windowing.firing.output import Batch
 from latecomer.windowing.firing.sessions import output_logic
 from latecomer.windowing.private_columns import PaneLane
@@ -83,6 +84,31 @@ def test_windows_get_their_closing_pane_when_time_ends(tmp_path: Path, watermark
     logic = output_logic(runner, store, "totals")
     assert logic.closes
     assert FiringJob(runner, store).would_publish(Batch(1, reaching(watermark)), [logic]) is closes
+
+
+@pytest.mark.parametrize(("seconds", "files"), [(350, 0), (360, 1)])
+def test_panes_are_read_for_closing_ones_only_when_a_window_becomes_final(
+    tmp_path: Path, seconds: int, files: int
+) -> None:
+    file = PIPELINE.replace("allowed_lateness: 5m", "allowed_lateness: 5m\n    trigger: {closing: true}")
+    story = new_story(tmp_path, file)
+    story.panes("totals", 0, [shown((0, 60), 0, 100, 1)])
+    logic = output_logic(InProcess(NOTHING), open_store(story.pipeline), "totals")
+    section = Section([(1, Row(0, 0, second(seconds)))], before=Step(second(320), 0))
+    assert len(Needs(logic, Batch(1, section)).closing) == files
+
+
+@pytest.mark.parametrize(("seconds", "publishes"), [(100, False), (120, True)])
+def test_empty_panes_are_known_to_come_without_computing_them(
+    tmp_path: Path, seconds: int, publishes: bool
+) -> None:
+    story = new_story(tmp_path, PIPELINE.replace("late: retract", "late: retract\n    emit_empty: true"))
+    story.panes("totals", 0, [shown((0, 60), 0, 100, 1)])
+    runner, store = InProcess(NOTHING), open_store(story.pipeline)
+    section = Section([(1, Row(0, 0, second(seconds)))], before=Step(second(60), 0))
+    job, logic = FiringJob(runner, store), output_logic(runner, store, "totals")
+    with patch("latecomer.windowing.firing.job.merge_bucket", side_effect=AssertionError):
+        assert job.would_publish(Batch(1, section), [logic]) is publishes
 
 
 @pytest.mark.parametrize("watermark", [LATER, END_OF_TIME - 1, END_OF_TIME])

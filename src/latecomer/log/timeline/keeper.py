@@ -89,10 +89,15 @@ class Section:
     @cached_property
     def watermarks(self) -> Watermarks:
         """The watermark of each batch and tick, and where the arrival clock stood."""
-        columns = [(batch, row.tick, row.watermark, row.at) for batch, row in self.rows]
-        batch, tick, mark, at = np.array(columns, np.int64).reshape(-1, 4).T.copy()
         before = self.before.at if self.before else BEGIN_OF_TIME
-        return Watermarks(batch, tick, mark, np.maximum.accumulate(np.maximum(at, before)))
+        at = np.array([row.at for _, row in self.rows], np.int64)
+        batches = [batch for batch, _ in self.rows]
+        return Watermarks(
+            np.array([row.tick for _, row in self.rows], np.int64),
+            np.array([row.watermark for _, row in self.rows], np.int64),
+            np.maximum.accumulate(np.maximum(at, before)),
+            np.array(batches, np.int64) if len(set(batches)) > 1 else None,
+        )
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,12 @@ class NothingLate:
 class Watermarks:
     """The watermark of each tick, and where the arrival clock stood: the timeline, as events are joined with it."""
 
-    batch: Integers
     tick: Integers
     """In the order of batch and tick."""
     marks: Micros
     clocks: Micros
+    batch: Integers | None = None
+    """None where all ticks are of one batch: each task is sent this."""
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
@@ -47,15 +48,17 @@ class Watermarks:
 
     def _places(self, events: pa.Table) -> Integers:
         tick = micros_of(events, "tick")
-        if len(self.batch) and self.batch[0] == self.batch[-1]:
+        if self._codes is None:
             return _places(self.tick, tick)
         batches, ticks, codes = self._codes
         batch = micros_of(events, "batch")
         return _places(codes, _places(batches, batch) * len(ticks) + _places(ticks, tick))
 
     @cached_property
-    def _codes(self) -> tuple[Integers, Integers, Integers]:
-        """All batches and all ticks, in order; and batch and tick of each row as one number."""
+    def _codes(self) -> tuple[Integers, Integers, Integers] | None:
+        """All batches and all ticks, in order; and batch and tick of each row as one number. None for one batch."""
+        if self.batch is None:
+            return None
         batches, ticks = np.unique(self.batch), np.unique(self.tick)
         codes = np.searchsorted(batches, self.batch) * len(ticks) + np.searchsorted(ticks, self.tick)
         return batches, ticks, codes

@@ -71,8 +71,8 @@ class State(ABC):
         """The inputs that events bring."""
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        """The inputs that stored states bring: columns of the same names, if it is nothing else. `fresh` ones still
-        count as added by this batch."""
+        """The inputs that stored states bring: most have a column for each. `fresh` ones still count as added by this
+        batch."""
         return {name: column_of(panes, name, kind) for name, kind in self.kinds.items()}
 
     def nothing(self, rows: int) -> Columns:

@@ -182,7 +182,7 @@ class Needs:
         to_retract = [file for file in self.states if kind_of(file) == PaneLane.TO_RETRACT]
         return OutputTask(
             Clocks.of(self.batch.number, self.batch.section, self.output),
-            [partials.location(file) for file in self.states if file not in to_retract],
+            [partials.location(file) for file in self.states if kind_of(file) != PaneLane.TO_RETRACT],
             [partials.location(file) for file in to_retract],
             [PaneFile(panes.location(file), *file.windows) for file in self._replaceable()],
             [panes.location(file) for file in self.closing] if self.logic.closes else None,
@@ -243,8 +243,8 @@ class Needs:
         return [
             file
             for file in self._earlier
-            for start, end in [file.windows]
-            if (end is None or end > since) and (start is None or start < until)
+            for first, last in [file.window_ends]
+            if first <= until and last > since
         ]
 
     @property
@@ -257,19 +257,22 @@ class Needs:
 
     def may_publish(self) -> bool:
         """Whether a batch without data may publish anything, as far as the statistics of files tell."""
-        section, window, known = self.batch.section, self.output.window, self.known
-        before, now, partials = section.watermark_before, section.fires_at, self.logic.tables.partials
-        if any(may_fire(self.output, partials, file, section) for file in self.logic.states) or self.closing:
-            return True
-        if known is None or not isinstance(window, FixedWindow):
-            return False
-        return bool(windows_closed(self.name, window, known, before, now))
+        section, partials = self.batch.section, self.logic.tables.partials
+        return bool(self.closing) or any(
+            may_fire(self.output, partials, file, section) for file in self.logic.states
+        )
 
     def surely_publishes(self) -> bool:
-        """Whether an open window reaches its end, and does not close without a pane."""
-        aside, fires_at = (PaneLane.WAITING, PaneLane.TO_RETRACT), self.batch.section.fires_at
-        return not self.output.closes_silently and any(
-            file.window_ends[0] <= fires_at and kind_of(file) not in aside for file in self.logic.states
+        """Whether an open window reaches its end, and does not close without a pane; or a window gets empty panes."""
+        aside, window, known = (PaneLane.WAITING, PaneLane.TO_RETRACT), self.output.window, self.known
+        before, now = self.batch.section.watermark_before, self.batch.section.fires_at
+        if known is not None and isinstance(window, FixedWindow):
+            filled = bool(windows_closed(self.name, window, known, before, now))
+        else:
+            filled = False
+        return filled or (
+            not self.output.closes_silently
+            and any(file.window_ends[0] <= now and kind_of(file) not in aside for file in self.logic.states)
         )
 
 

@@ -224,9 +224,10 @@ class _Merging:
     def write(self, lane: str, rows: pa.Table | None) -> None:
         """Write rows of a lane, unless there are none."""
         if rows is not None and rows.num_rows:
-            files, folder = self.files.setdefault(lane, []), self.asked.folders.get(lane)
-            if folder is not None:
-                files.append(written(rows, folder / bucket_name(self.task.nth, self.of, new_token())))
+            files, folders = self.files.setdefault(lane, []), self.asked.folders
+            if folders:  # a trial has none; where a batch lacks one, its rows would be lost
+                name = bucket_name(self.task.nth, self.of, new_token())
+                files.append(written(rows, folders[lane] / name))
 
 
 class _SessionMerging(_Merging):
