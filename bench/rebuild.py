@@ -29,7 +29,7 @@ from latecomer.engine.running import run
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
 from latecomer.spark.session import build_session
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.store import open_store
 
 

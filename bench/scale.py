@@ -29,7 +29,7 @@ from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
 from latecomer.model.strategies import Bounded
 from latecomer.spark.session import build_session
-from latecomer.store.delta_tables import actions_for, files_of, open_delta
+from latecomer.store.delta.tables import actions_for, files_of, open_delta
 
 ROWS = 1_000_000
 """In a large batch, and in a file of the synthetic log: as many as a merged file has."""

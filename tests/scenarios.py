@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.config.outputs import Output
 from latecomer.model.durations import UNITS, to_micros
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated, Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 

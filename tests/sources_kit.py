@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.model.arrivals import Arrival, Partitions
 from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import interpret
+from latecomer.model.oracle.arrivals import Arrival, Partitions
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.panes import surviving
 from latecomer.model.verdicts import Fate
 

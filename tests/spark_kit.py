@@ -30,10 +30,10 @@ from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.engine.running import run
 from latecomer.engine.starting import start_engine
 from latecomer.log.timeline.keeper import TimelineKeeper
-from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import Interpretation, interpret
 from latecomer.model.ledger import Entry
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import Interpretation, interpret
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate

@@ -17,8 +17,8 @@ import latecomer.api as api
 from after.serving.correct_kit import make_lake
 from cli.cli_kit import Lake
 from latecomer import Output, PipelineError, Reader
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from spark_kit import Bench

@@ -1,4 +1,4 @@
-"""Only store/files.py with what it stands on, and for Delta store/delta_tables.py, touch the files of a store
+"""Only store/files.py with what it stands on, and for Delta store/delta/tables.py, touch the files of a store
 (ADR 0026)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ THE_ONES = (
     "store/files.py",
     "store/local_files.py",
     "objects/",
-    "store/delta_tables.py",
+    "store/delta/tables.py",
 )
 OTHERS = {
     "observe/advise/raw_files.py": "files or a table of the user's, before any pipeline exists",

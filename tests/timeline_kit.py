@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from latecomer.log.timeline.keeper import Section
 from latecomer.log.timeline.watermarks import Watermarks
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import REACH, Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline
 

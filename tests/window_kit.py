@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.clock import Predicate
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.clock import Predicate
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy

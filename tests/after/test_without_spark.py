@@ -24,7 +24,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import LedgerError, StoreError
 from latecomer.log import events, logged
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
-from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.spark import runner
 from latecomer.spark.base import Made

@@ -13,8 +13,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.cli import app
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.strategies import Bounded, TickSummary
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import WATERMARKS
-from latecomer.store.table import Table
 
 
 def tick(number: int, held_by: str | None, watermark: int | None, unheld: int | None) -> dict[str, object]:

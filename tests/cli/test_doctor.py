@@ -13,7 +13,7 @@ from latecomer.cli import doctor, doctor_machine
 from latecomer.spark.base import Work
 from latecomer.spark.noted import NotedWork, WorkNotes, noted_work
 from latecomer.store.answers import Answer, Answers
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from latecomer.testing.servers import free_ports
 from postgres_kit import Postgres
 

@@ -22,9 +22,9 @@ from examples_kit import drawn
 from latecomer import PipelineError, Reader
 from latecomer.errors import NoStore
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals
+from latecomer.store.delta.table import Table
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 
 def numbered(

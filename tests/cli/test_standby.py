@@ -14,7 +14,7 @@ import pytest
 
 from faults.faults_kit import left_behind, write_pipeline
 from faults.lease_kit import until, with_lease
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from spark_kit import quick_start
 
 

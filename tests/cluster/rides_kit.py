@@ -16,7 +16,7 @@ import pyarrow as pa
 from cluster_kit import PATIENCE, QUICK_JAVA, Cluster
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
-from latecomer.store.table import Table
+from latecomer.store.delta.table import Table
 
 PIPELINE = """
 name: rides

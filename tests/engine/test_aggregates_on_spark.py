@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.aggregates import Aggregate
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.panes import Pane, surviving
 from latecomer.model.strategies import Bounded
 from scenarios import cut

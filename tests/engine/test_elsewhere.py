@@ -22,10 +22,10 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.upkeep.compacting import compact
 from latecomer.engine.upkeep.copies import snapshot
 from latecomer.store import files
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.files import Location
-from latecomer.store.lock import lease_of
-from latecomer.store.table import Table
+from latecomer.store.holding.lock import lease_of
 
 pytestmark = pytest.mark.long
 RUN = "from latecomer.cli import main; main()"

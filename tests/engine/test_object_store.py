@@ -27,11 +27,11 @@ from latecomer.spark.at_url import write_frame
 from latecomer.spark.base import InProcess
 from latecomer.spark.when_needed import when_needed
 from latecomer.store import failpoints, files
+from latecomer.store.delta.table import Table
 from latecomer.store.files import dataset
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 from s3_faults import Faults, faulty
 from s3_kit import Bucket
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.store import open_store
 from latecomer.windowing.firing import job, output
 from spark_kit import Bench, assert_same

@@ -15,7 +15,7 @@ from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import drain_input
 from latecomer.errors import StoreMismatch
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
 from scenarios import cut

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from spark_kit import PAYLOAD, Bench
 

@@ -15,8 +15,8 @@ from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from latecomer.store import failpoints

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
 from latecomer.store import failpoints

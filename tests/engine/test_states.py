@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
 from latecomer.source.private_columns import ORIGIN, POSITION

@@ -14,7 +14,7 @@ from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import (
     Adaptive,
     Bounded,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros, to_moment
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.store.store import open_store
 from spark_kit import Bench, assert_same, stored_panes

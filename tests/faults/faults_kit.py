@@ -16,9 +16,9 @@ from typing import Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.store import open_store
-from latecomer.store.table import Table
 
 
 class Died(BaseException):

@@ -16,7 +16,7 @@ from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.files import Location
-from latecomer.store.lock import lease_of
+from latecomer.store.holding.lock import lease_of
 from s3_kit import Bucket
 
 TAKEOVER = 2.0

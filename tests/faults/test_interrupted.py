@@ -29,7 +29,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import heartbeat
 from latecomer.engine.running import run
 from latecomer.errors import StoreError
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.store import failpoints
 from spark_kit import PAYLOAD, Bench

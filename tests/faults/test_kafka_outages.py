@@ -23,7 +23,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.source import kafka as kafka_source
+from latecomer.source.kafka import reader as kafka_source
 from latecomer.store import failpoints
 from latecomer.store.store import open_store
 from latecomer.testing.servers import free_ports

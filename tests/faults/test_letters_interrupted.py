@@ -16,7 +16,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import failpoints
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.store import open_store
 
 BATCH = 3

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from latecomer.errors import StoreInUse
-from latecomer.store.lock import LOCK, exclusive, holder_of
+from latecomer.store.holding.lock import LOCK, exclusive, holder_of
 
 TRY = """
 import sys
 from pathlib import Path
 from latecomer.errors import StoreInUse
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 try:
     with exclusive(Path(sys.argv[1])):
         print("got in")

@@ -22,12 +22,12 @@ from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError, TornCheckpoint, TornCommit
 from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.commits import LOG, commit_file, set_torn_commit_aside
-from latecomer.store.delta_tables import CHECKPOINT_EVERY
+from latecomer.store.delta.commits import LOG, commit_file, set_torn_commit_aside
+from latecomer.store.delta.table import Table, moments
+from latecomer.store.delta.tables import CHECKPOINT_EVERY
 from latecomer.store.pins import read_pins
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
 from latecomer.store.store import open_store
-from latecomer.store.table import Table, moments
 
 
 @dataclass(frozen=True)

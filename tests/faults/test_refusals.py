@@ -14,9 +14,9 @@ import pytest
 from faults.disk_kit import SmallDisk, small_disk
 from latecomer.errors import StoreError
 from latecomer.errors.system import fullest, refusal_of, refused, refused_sentence
+from latecomer.store.delta.table import Table
 from latecomer.store.files import replace_text, require_room
-from latecomer.store.lock import exclusive
-from latecomer.store.table import Table
+from latecomer.store.holding.lock import exclusive
 
 SCHEMA = pa.schema([("batch", pa.int64())])
 
@@ -136,8 +136,8 @@ import resource, sys
 from pathlib import Path
 import pyarrow as pa
 from latecomer.errors import LatecomerError
-from latecomer.store.lock import exclusive
-from latecomer.store.table import Table
+from latecomer.store.holding.lock import exclusive
+from latecomer.store.delta.table import Table
 root, schema = Path(sys.argv[1]), pa.schema([("batch", pa.int64())])
 table = Table(root, schema)
 table.append(0, pa.table({"batch": [0]}))

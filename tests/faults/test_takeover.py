@@ -21,7 +21,7 @@ from hdfs_kit import Folder
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.store.commits import commits_of
+from latecomer.store.delta.commits import commits_of
 from s3_kit import Bucket
 
 PLACES = {"s3": "bucket", "hdfs": "hdfs_folder", "azure": "container"}

@@ -17,7 +17,7 @@ import latecomer
 from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, taps_of, write_pipeline
 from latecomer import frames
 from latecomer.engine.running import run
-from latecomer.store.lock import holder_of
+from latecomer.store.holding.lock import holder_of
 
 FILES = PIPELINE.replace(
     "{dataframe: {order_by: came}}", "{files: {path: in, order_by: came, max_files_per_batch: 1}}"

@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 from examples.test_structured_streaming import EXAMPLE, write_taps
 from latecomer import Reader, load_pipeline
 from latecomer.spark.packages import Package, Part, jars
-from latecomer.store.lock import holder_of
+from latecomer.store.holding.lock import holder_of
 from shared_fixtures import require
 from spark_kit import quick_start
 

@@ -9,7 +9,7 @@ import pytest
 from latecomer.log import filling
 from latecomer.log.private_columns import LogLane
 from latecomer.log.split import lane_folders
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 
 
 def written(batch: int, lane: LogLane, part: int = 0) -> DataFile:

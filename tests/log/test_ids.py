@@ -20,8 +20,8 @@ from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
 from latecomer.source.decode.base import SourceFile
 from latecomer.source.found_files import FileSlice
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.files import write_table
-from latecomer.store.table import Table, moments
 
 EVENTS = pa.schema(
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import Interpretation, interpret
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import Interpretation, interpret
 from latecomer.model.panes import Op
 from latecomer.model.strategies import Bounded, Strategy
 from window_kit import WHENS

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from latecomer.errors import PipelineError
-from latecomer.model.clock import OracleClock
-from latecomer.model.interpreter import Arrival
+from latecomer.model.oracle.clock import OracleClock
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import Bounded, State, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME

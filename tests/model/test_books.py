@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import interpret
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy
 from model.books_kit import PER_EVENT, TUMBLING, counting, events, outcome_of, shown

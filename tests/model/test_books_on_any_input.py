@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import ADDITIVE
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import Interpretation
 from latecomer.model.ledger import unbalanced
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import Interpretation
 from latecomer.model.panes import Accumulation, Op, Pane, Timing, summed, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import Fate, LatePolicy

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.ledger import unbalanced
+from latecomer.model.oracle.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.panes import Op, Timing, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy, Verdict

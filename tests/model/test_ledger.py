@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.interpreter import _taken_from
 from latecomer.model.ledger import Entry, unbalanced
+from latecomer.model.oracle.interpreter import _taken_from
 from latecomer.model.verdicts import Fate
 from scenarios import quick
 

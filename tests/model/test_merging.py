@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Partitions, interpret
+from latecomer.model.oracle.interpreter import Arrival, Partitions, interpret
 from latecomer.model.source_order import Begun, Plan, Waiting, next_batch
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
+from latecomer.model.oracle.interpreter import Arrival, Heartbeat, Partitions, interpret
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME

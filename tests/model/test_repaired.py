@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Repaired
-from latecomer.model.interpreter import interpret
 from latecomer.model.ledger import unbalanced
+from latecomer.model.oracle.arrivals import Arrival, Repaired
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import Fate

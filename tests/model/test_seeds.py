@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.ledger import unbalanced
+from latecomer.model.oracle.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, Verdict

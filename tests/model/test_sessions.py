@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import ORDERED
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import Interpretation, interpret
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import Interpretation, interpret
 from latecomer.model.panes import Accumulation, Op, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import Fate, LatePolicy

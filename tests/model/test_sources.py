@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
+from latecomer.model.oracle.interpreter import Arrival, Heartbeat, Partitions, interpret
 from latecomer.model.sources import BySource, named_partitions
 from latecomer.model.strategies import Adaptive, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival, Interpretation, interpret
+from latecomer.model.oracle.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.panes import Pane, Timing, surviving
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import OutOfStep, Timeline

@@ -17,8 +17,8 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.figures import Figures
 from latecomer.observe.inventory import METRICS, REST, PartitionNames, full_name
 from latecomer.observe.recorded import BOUNDS, delays_in
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import Table, moments
 from observe.observe_kit import read, value, watched_shop
 
 NOW = 1_780_000_000_000_000

@@ -26,7 +26,7 @@ from latecomer import (
     run,
 )
 from latecomer.engine.rebuilds import publish_rebuild_now
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.observe import figures
 from latecomer.observe.figures import Figures
 from latecomer.observe.history import HOUR, History, Sums

@@ -16,8 +16,8 @@ from latecomer.cli.health import holder_in_words
 from latecomer.config.operation import Lease
 from latecomer.observe.dashboard.now import now
 from latecomer.observe.figures import Figures
-from latecomer.store.lease import read_lease
-from latecomer.store.lock import LeaseFile, exclusive, lease_file
+from latecomer.store.holding.lease import read_lease
+from latecomer.store.holding.lock import LeaseFile, exclusive, lease_file
 from latecomer.store.store import open_store
 
 ME = f"process {os.getpid()}"

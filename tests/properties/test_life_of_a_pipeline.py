@@ -22,8 +22,8 @@ from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input, heartbeat
-from latecomer.model.arrivals import Arrival
-from latecomer.model.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
+from latecomer.model.oracle.arrivals import Arrival
+from latecomer.model.oracle.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.store.store import open_store

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.panes import Accumulation, summed, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.replay.replaying import replay
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from spark_kit import PAYLOAD, Batch, Bench, assert_same
 from window_kit import AGGREGATES

@@ -26,8 +26,8 @@ from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.log.timeline.keeper import TimelineKeeper
-from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing, summed, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session, Window

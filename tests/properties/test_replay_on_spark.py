@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import Replay, replay
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.keeper import Section, Step
-from latecomer.model.arrivals import Arrival, Heartbeat
-from latecomer.model.interpreter import interpret
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.strategies import Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import Fate

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Strategy
 from scenarios import watermarks
 from spark_kit import PAYLOAD, Batch, Bench, assert_same, filtered, many_on_spark, on_spark

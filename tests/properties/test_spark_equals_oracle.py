@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.model.interpreter import Arrival
 from latecomer.model.ledger import unbalanced
+from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.panes import Op, surviving
 from latecomer.model.strategies import Strategy
 from scenarios import arrivals, cut, cuts, out_of_step, outputs, watermarks

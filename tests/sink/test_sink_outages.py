@@ -15,7 +15,7 @@ import pytest
 from latecomer.errors import SinkError
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.sink.worker import LONGEST_SECONDS, SinkWorker
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.store import open_store
 from sink.feeding_kit import Fed, HandClock, eventually
 from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite

@@ -8,7 +8,7 @@ from typing import Any
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import Arrival, Partitions, interpret
+from latecomer.model.oracle.interpreter import Arrival, Partitions, interpret
 from latecomer.store.store import open_store
 
 FATES = ("on_time", "late_accepted", "side_output", "dropped")

@@ -18,8 +18,8 @@ from latecomer.config.models import Pipeline
 from latecomer.engine import running
 from latecomer.engine.running import run
 from latecomer.spark.base import InProcess
+from latecomer.store.delta.table import Table
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 
 COUNTED = {"totals": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}}
 LANDED = 1_794_146_400  # 2026-11-08T14:00:00Z

@@ -19,14 +19,14 @@ from kafka_kit import Client
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.model.dead_letters import TOMBSTONE
-from latecomer.source import kafka_fetch
 from latecomer.source.base import Chunk, Clock
 from latecomer.source.choose import source_of
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.private_columns import CORRUPT
-from latecomer.source.kafka_fetch import close_clients, fetched
-from latecomer.source.kafka_ranges import Ranges
-from latecomer.source.kafka_source import KafkaSource, TopicSplit
+from latecomer.source.kafka import fetch as kafka_fetch
+from latecomer.source.kafka.fetch import close_clients, fetched
+from latecomer.source.kafka.ranges import Ranges
+from latecomer.source.kafka.source import KafkaSource, TopicSplit
 from latecomer.source.private_columns import BROKEN, LANDED, ORIGIN, POSITION
 from source.kafka_source_kit import SCHEMA, awaited, payments, pipeline_on
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.source.kafka_ranges import (
+from latecomer.source.kafka.ranges import (
     Gone,
     MadeAgain,
     Topic,

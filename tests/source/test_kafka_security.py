@@ -22,8 +22,8 @@ from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, SinkError, SinkOutage, SourceError, SourceOutage
 from latecomer.sink import kafka_client
 from latecomer.sink.kafka import KafkaLogic
-from latecomer.source import kafka as kafka_source
-from latecomer.source.kafka import KafkaReader
+from latecomer.source.kafka import reader as kafka_source
+from latecomer.source.kafka.reader import KafkaReader
 from sink.sink_kit import SHAPE
 from source.kafka_source_kit import payments, pipeline_on, totals
 from spark_kit import event_log

@@ -22,7 +22,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import SourceError
 from latecomer.source.choose import source_of
-from latecomer.source.kafka import PATIENCE, KafkaReader
+from latecomer.source.kafka.reader import PATIENCE, KafkaReader
 from latecomer.source.polled import Polled
 from latecomer.store import failpoints
 from latecomer.store.answers import Answers

@@ -16,7 +16,7 @@ from importlib import import_module
 sys.modules["pyspark"] = sys.modules["deltalake"] = None
 for name in sys.argv[1:]:
     import_module(name)
-print(sorted({"latecomer.store.store", "latecomer.store.table"} & set(sys.modules)))
+print(sorted({"latecomer.store.store", "latecomer.store.delta.table"} & set(sys.modules)))
 """
 
 

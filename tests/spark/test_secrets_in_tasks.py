@@ -16,8 +16,8 @@ from latecomer.config.models import Pipeline
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceError
 from latecomer.source.choose import source_of
-from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_source import KafkaSource, TopicSplit
+from latecomer.source.kafka.reader import KafkaReader
+from latecomer.source.kafka.source import KafkaSource, TopicSplit
 from latecomer.source.staging import Staging
 from latecomer.spark.base import InProcess
 from latecomer.spark.runner import SparkRunner

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
-from latecomer.store.table import Table
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("n", pa.int64())])
 

@@ -15,7 +15,7 @@ from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.errors import StoreError
 from latecomer.store import files
-from latecomer.store.delta_tables import create_delta, open_delta
+from latecomer.store.delta.tables import create_delta, open_delta
 from latecomer.store.files import Location
 from s3_kit import Bucket
 

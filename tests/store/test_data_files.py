@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from latecomer.after.dataframes.filters import Condition
 from latecomer.model.durations import to_micros
-from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import files_of
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.tables import files_of
 
 MOMENT = datetime(2026, 4, 25, 14, 0, 0, 123_456, UTC)
 

@@ -17,15 +17,16 @@ from deltalake.exceptions import CommitFailedError
 from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.errors import StoreError, StoreInUse
-from latecomer.store import files, lock
-from latecomer.store.commits import LEASE, commits_of, torn_commits
-from latecomer.store.delta_tables import open_delta
-from latecomer.store.fences import Fence, confirm_held, in_force, require_held, rewrite, write_once
+from latecomer.store import files
+from latecomer.store.delta.commits import LEASE, commits_of, torn_commits
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import open_delta
 from latecomer.store.files import Location
-from latecomer.store.lease import Holder, LeaseClock, Watcher, read_lease
-from latecomer.store.lock import COMPACT, LOCK, LeaseFile, exclusive, holder_of, lease_file
+from latecomer.store.holding import lock
+from latecomer.store.holding.fences import Fence, confirm_held, in_force, require_held, rewrite, write_once
+from latecomer.store.holding.lease import Holder, LeaseClock, Watcher, read_lease
+from latecomer.store.holding.lock import COMPACT, LOCK, LeaseFile, exclusive, holder_of, lease_file
 from latecomer.store.pins import PINS
-from latecomer.store.table import Table
 from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
 from s3_kit import Bucket
 

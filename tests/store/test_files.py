@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from latecomer.store import files
-from latecomer.store.delta_tables import create_delta, open_delta
+from latecomer.store.delta.tables import create_delta, open_delta
 from latecomer.store.rebuilds import Rebuilds, Record
 
 ROWS = pa.table({"n": [1, 2, 3]})

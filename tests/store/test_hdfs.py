@@ -23,7 +23,7 @@ from latecomer.objects import hdfs
 from latecomer.objects.files import _store
 from latecomer.objects.locations import PLAIN, Url
 from latecomer.store import files
-from latecomer.store.delta_tables import create_delta, open_delta
+from latecomer.store.delta.tables import create_delta, open_delta
 from latecomer.testing.servers import free_ports
 
 SCHEMA = pa.schema([("a", pa.int64())])

@@ -17,11 +17,11 @@ from latecomer.observe.check import recorded_by
 from latecomer.observe.dashboard.answers import Answers, fingerprint
 from latecomer.observe.history import DAY
 from latecomer.store import files, kept
-from latecomer.store.commits import LOG, commit_file, last_version
+from latecomer.store.delta.commits import LOG, commit_file, last_version
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.kept import Shelf, SmallTable
 from latecomer.store.layout import PUBLICATIONS
 from latecomer.store.store import open_store
-from latecomer.store.table import Table, moments
 
 ROUTES = ("now", "windows", "ledger")
 

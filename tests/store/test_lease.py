@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from latecomer.errors import StoreError
-from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, Watcher, read_lease
+from latecomer.store.holding.lease import Heart, Holder, Lease, LeaseClock, Watcher, read_lease
 
 TAKEOVER = 10.0
 

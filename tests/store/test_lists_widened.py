@@ -22,10 +22,10 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.model.types import is_wider, normal_type, widened_type
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import arrow_type
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 from latecomer.store.wider_types import holds_all_values
 from latecomer.windowing.widening import require_widenable
 

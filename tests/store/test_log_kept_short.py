@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 
 from latecomer.errors import StoreError
 from latecomer.model.durations import UNITS
-from latecomer.store.commits import LOG, commit_file
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, properties
+from latecomer.store.delta.commits import LOG, commit_file
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import CHECKPOINT_EVERY, KEPT, properties
 from latecomer.store.files import write_table
-from latecomer.store.table import Table
 
 SCHEMA = pa.schema([("batch", pa.int64())])
 HOURS = 3600.0

@@ -11,7 +11,7 @@ import pytest
 import latecomer.objects.access as access
 from latecomer.errors import StoreError, StoreOutage
 from latecomer.store import files
-from latecomer.store.table import Table
+from latecomer.store.delta.table import Table
 from s3_faults import Faults, faulty
 from s3_kit import Bucket
 

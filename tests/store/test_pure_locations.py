@@ -13,11 +13,11 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Session, Tumbling
-from latecomer.store.lock import exclusive, holder_of
+from latecomer.store.holding.lock import exclusive, holder_of
 from latecomer.store.recovery import held_for_run, require_unbroken
 from latecomer.store.store import open_store
 from spark_kit import Bench, require_explained

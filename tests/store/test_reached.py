@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from latecomer.errors import TornCommit
-from latecomer.store.commits import commit_file
-from latecomer.store.delta_tables import open_delta
-from latecomer.store.table import Table
+from latecomer.store.delta.commits import commit_file
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import open_delta
 
 SCHEMA = pa.schema([("batch", pa.int64())])
 
@@ -32,7 +32,7 @@ def test_a_table_is_opened_while_another_thread_commits(tmp_path: Path) -> None:
         return found
 
     with ThreadPoolExecutor(1) as pool:
-        with patch("latecomer.store.readable.open_delta", slow):
+        with patch("latecomer.store.delta.readable.open_delta", slow):
             asked = pool.submit(table.last_batch)
             assert opened.wait(60)
         table.append(1, pa.table({"batch": [1]}))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from latecomer.store.delta_tables import CHECKPOINT_EVERY
-from latecomer.store.lock import exclusive
-from latecomer.store.table import Table
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import CHECKPOINT_EVERY
+from latecomer.store.holding.lock import exclusive
 from s3_faults import Faults, faulty
 from s3_kit import Bucket
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
 from latecomer.store.standing import standing, standing_in_order
-from latecomer.store.table import Table
 
 PLACE, COLUMNS = "window_start, merchant, km", "window_start, merchant, km, paise, sequence"
 

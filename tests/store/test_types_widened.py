@@ -20,9 +20,9 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.model.types import is_wider
-from latecomer.store.data_files import batches_of
+from latecomer.store.delta.data_files import batches_of
+from latecomer.store.delta.table import Table
 from latecomer.store.source_columns import source_columns
-from latecomer.store.table import Table
 from latecomer.store.wider_types import wider_schema
 
 NARROW = pa.schema(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from latecomer.store.data_files import DataFile, batch_of
+from latecomer.store.delta.data_files import DataFile, batch_of
 from latecomer.windowing.firing.output import bounded
 from latecomer.windowing.firing.tasks import PaneFile
 

@@ -15,8 +15,8 @@ from latecomer import testing
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
-from latecomer.model.arrivals import Heartbeat
 from latecomer.model.ledger import Entry
+from latecomer.model.oracle.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate
 from latecomer.testing import (

@@ -11,8 +11,8 @@ from latecomer.config.models import Pipeline
 from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.schemas.inventory import Inventory
-from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_ranges import Place
+from latecomer.source.kafka.ranges import Place
+from latecomer.source.kafka.reader import KafkaReader
 from latecomer.store.sql import double_quoted, text_literal
 from latecomer.store.store import Store
 

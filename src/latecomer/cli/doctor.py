@@ -186,7 +186,7 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
 
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:
     """Whether the broker answers, and how many records of each topic no run has found yet."""
-    from latecomer.source.kafka import KafkaReader
+    from latecomer.source.kafka.reader import KafkaReader
     from latecomer.store.answers import Answers
     from latecomer.store.store import home_of
 
@@ -269,7 +269,7 @@ def _store_in_folder(pipeline: Pipeline, root: Path) -> Iterator[Finding]:
 
 def holder(root: PurePath) -> str | None:
     """Who holds the store."""
-    from latecomer.store.lock import holder_of
+    from latecomer.store.holding.lock import holder_of
 
     run = holder_of(root)
     return None if run is None else f"by {run[0]}"

@@ -48,7 +48,7 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
 def holder_in_words(store: Store) -> str:
     """Who has the store, since when, and by which token."""
     from latecomer.model.zoned import written
-    from latecomer.store.lock import holder_of, is_leased, lease_of
+    from latecomer.store.holding.lock import holder_of, is_leased, lease_of
 
     found, record = holder_of(store.root), lease_of(store.root) if is_leased(store.root) else None
     if found is None:

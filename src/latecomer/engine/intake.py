@@ -22,7 +22,7 @@ from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.source.base import MergedSlice, Part, Slice
 from latecomer.source.decode.retrying import waits
-from latecomer.store.fences import require_held
+from latecomer.store.holding.fences import require_held
 from latecomer.store.pins import is_store
 from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
 

@@ -26,7 +26,7 @@ from latecomer.model.ledger import Entry
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.base import Slice
 from latecomer.spark.base import Runner
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.failpoints import failpoint
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store

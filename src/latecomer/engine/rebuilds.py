@@ -15,8 +15,8 @@ from latecomer.model.timeline import Row
 from latecomer.source.fixes import Fix
 from latecomer.store.definitions import definition_of
 from latecomer.store.failpoints import failpoint
-from latecomer.store.fences import lease_over
 from latecomer.store.files import names
+from latecomer.store.holding.fences import lease_over
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.repairs import Repair, moved_letters
 from latecomer.windowing.firing.output import Batch, OutputLogic

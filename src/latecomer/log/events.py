@@ -57,12 +57,12 @@ from latecomer.source.decode.retrying import with_retries
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.spark.base import Runner, Shared, shared_out, task_count
-from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, new_token, remove_all
 from latecomer.store.layout import Reading
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
-from latecomer.store.table import Table
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 _Result = TypeVar("_Result")

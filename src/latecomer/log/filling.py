@@ -30,13 +30,13 @@ from latecomer.source.decode.json_rows import JsonRecords
 from latecomer.source.decode.private_columns import CORRUPT
 from latecomer.source.decode.text_lines import Lines
 from latecomer.spark.base import Runner, Shared, in_turn_together
-from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.private_columns import LANE
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20

@@ -26,10 +26,10 @@ from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import in_turn_together
-from latecomer.store.data_files import DataFile, batches_of
-from latecomer.store.fences import confirm_held
+from latecomer.store.delta.data_files import DataFile, batches_of
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, names, new_arrow, new_token, remove
-from latecomer.store.table import Table
+from latecomer.store.holding.fences import confirm_held
 
 RUN_ROWS = 2 << 20
 """The most ids in a run: they are sorted at once."""

@@ -6,14 +6,16 @@ for which Spark converts types are refused, so that every result equals Spark's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
 
 from latecomer.errors import LatecomerError
-from latecomer.model.clock import Predicate
 from latecomer.model.expressions import condition
 from latecomer.model.predicates import Token, check_where, column_mistake, tokens
 
+Predicate = Callable[[Mapping[str, Any]], bool | None]
+"""Whether a row passes; None where that is null."""
 _SIGNS = frozenset(["=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>", "(", ")", ",", "!"])
 _BEFORE_BRACKETS = frozenset(["and", "or", "not", "in", "is", "between", "when", "then", "else", "case"])
 _END = Token("end", "")

@@ -44,11 +44,11 @@ from latecomer.observe.inventory import (
 )
 from latecomer.observe.recorded import Delays, delays_in, pane_counts, read_history
 from latecomer.spark.base import Work
-from latecomer.store.fences import lease_over
+from latecomer.store.delta.table import Table
 from latecomer.store.files import is_url
+from latecomer.store.holding.fences import lease_over
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 if TYPE_CHECKING:
     from latecomer.engine.ledger.report import BatchReport

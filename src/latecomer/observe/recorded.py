@@ -21,11 +21,11 @@ from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.observe.history import DAY, KEPT, STEP, Sums, WatermarkStep
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import FATE_COLUMNS, TIMESTAMP
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 PANES = pa.schema([("batch", pa.int64()), ("timing", pa.string()), ("op", pa.string())])
 """The columns of a pane that are needed to count it."""

@@ -117,7 +117,7 @@ def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def id_in(header: bytes) -> int | None:
-    """The id in a header, as `source.kafka_source.framed` reads it: a decimal number, four bytes, or the five bytes of
+    """The id in a header, as `framed` in `source/kafka/source.py` reads it: a decimal number, four bytes, or the five bytes of
     the framing. None if the header has another form.
 
     >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")

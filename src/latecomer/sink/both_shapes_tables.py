@@ -35,7 +35,7 @@ from latecomer.sink.postgres_rows import declared
 from latecomer.sink.postgres_views import make_view, run_sql
 from latecomer.sink.sqlite import SqliteLogic, storable
 from latecomer.sink.sqlite import declared as declared_in_sqlite
-from latecomer.store.delta_tables import open_delta
+from latecomer.store.delta.tables import open_delta
 from latecomer.store.files import exists, require_room
 from latecomer.store.sql import double_quoted, listed
 

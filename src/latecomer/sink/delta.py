@@ -25,8 +25,8 @@ from latecomer.errors import first_line
 from latecomer.model.types import field_name
 from latecomer.sink.base import BRING_BACK, FileSinkLogic, Steps, bounds, take_rows
 from latecomer.sink.settling import Change, settle
-from latecomer.store.commits import commit_file, set_torn_commit_aside, sync_added, sync_commits
-from latecomer.store.delta_tables import open_delta
+from latecomer.store.delta.commits import commit_file, set_torn_commit_aside, sync_added, sync_commits
+from latecomer.store.delta.tables import open_delta
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, require_room, storage_options, sync_files, url
 from latecomer.store.sql import quoted

@@ -24,7 +24,7 @@ from latecomer.model.words import words
 from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
 from latecomer.sink.kafka_records import Records
-from latecomer.source.kafka_errors import refusal_of
+from latecomer.source.kafka.errors import refusal_of
 from latecomer.store.failpoints import failpoint
 
 SILENT_SECONDS = 30.0

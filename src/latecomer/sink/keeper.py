@@ -16,7 +16,7 @@ from latecomer.sink.published import FedSink, feed_of
 from latecomer.sink.status import SCHEMA, reached_by, status_row, write_notes
 from latecomer.sink.worker import SinkClock, SinkWorker
 from latecomer.store.failpoints import failpoint
-from latecomer.store.fences import confirm_held
+from latecomer.store.holding.fences import confirm_held
 from latecomer.store.store import Store
 
 NOTE_SECONDS = 1.0

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.sinks import ListedSink, Sink, Stream
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.sql import listed
 from latecomer.store.standing import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
 from latecomer.store.store import Store
-from latecomer.store.table import Table, moments
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import FedSink
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.files import Location
-from latecomer.store.lock import running_on
+from latecomer.store.holding.lock import running_on
 from latecomer.store.notes import read_note, write_note
 
 NOTES = "sinks.json"

@@ -10,8 +10,8 @@ from latecomer.config.registered import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.file_source import FileSource
 from latecomer.source.frame_source import FrameSource
-from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_source import KafkaSource
+from latecomer.source.kafka.reader import KafkaReader
+from latecomer.source.kafka.source import KafkaSource
 from latecomer.source.messages import MessageFiles
 from latecomer.source.polled import Polled
 

@@ -13,8 +13,8 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from latecomer.store import files
-from latecomer.store.fences import write_once
 from latecomer.store.files import Location
+from latecomer.store.holding.fences import write_once
 
 
 class Lost(NamedTuple):

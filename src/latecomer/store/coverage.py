@@ -15,9 +15,9 @@ from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zoned import written
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import AMOUNT, TIMESTAMP
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 EVENTS, DUPLICATES, DEAD_LETTERS, LATE = "events", "duplicates", "dead_letters", "late"
 LEDGER = "ledger"

@@ -21,10 +21,10 @@ from latecomer.model.predicates import column_mistake
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Tumbling
 from latecomer.store import files
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.pins import PINS
-from latecomer.store.table import Table
 from latecomer.store.turns import SOURCES
 
 WALL_CLOCK = "wall"

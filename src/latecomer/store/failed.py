@@ -18,11 +18,11 @@ from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import END_OF_TIME, OnError
 from latecomer.model.windows import Session
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
 from latecomer.store.layout import DEAD_LETTERS, PaneLayout
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 
 def letters_of(store: Store, output: str) -> Table:

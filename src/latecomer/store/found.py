@@ -24,8 +24,8 @@ import numpy.typing as npt
 from latecomer.errors import StoreError
 from latecomer.model.array_types import Flags
 from latecomer.store import files
-from latecomer.store.fences import confirm_held, write_once
 from latecomer.store.files import Location
+from latecomer.store.holding.fences import confirm_held, write_once
 from latecomer.store.recovery import RESTORE
 
 MOST_FILES = 10_000

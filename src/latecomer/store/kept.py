@@ -18,14 +18,14 @@ from deltalake import DeltaTable
 from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError
 from latecomer.store import files as fs
-from latecomer.store.commits import LOG
-from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import ALL, write_delta
+from latecomer.store.delta.commits import LOG
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import ALL, write_delta
 from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
 from latecomer.store.store import OutputTables, Store
-from latecomer.store.table import Table
 
 MOST_ROWS = 200_000
 """A table with more rows is not copied: it is queried in place."""

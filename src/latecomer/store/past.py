@@ -11,12 +11,12 @@ from deltalake import DeltaTable
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import BUG, StoreError
-from latecomer.store.data_files import DataFile, batches_of
+from latecomer.store.delta.data_files import DataFile, batches_of
+from latecomer.store.delta.readable import APPLICATION
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
-from latecomer.store.readable import APPLICATION
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 
 class PastTable(Table):

@@ -13,8 +13,8 @@ from latecomer.errors import StoreMismatch
 from latecomer.errors.system import refusal_of
 from latecomer.model.types import normal_type
 from latecomer.store import files
-from latecomer.store.fences import rewrite
 from latecomer.store.files import Location, make_folder
+from latecomer.store.holding.fences import rewrite
 from latecomer.store.migrations import FORMAT, STEPS, upgraded, with_sums
 
 PINS = "pipeline.json"

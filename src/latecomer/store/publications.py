@@ -16,13 +16,13 @@ import pyarrow as pa
 from latecomer.model.durations import iso, to_micros, to_moment
 from latecomer.model.publications import last_known, publication_time
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.commits import Commit, commits_of
+from latecomer.store.delta.commits import Commit, commits_of
+from latecomer.store.delta.readable import APPLICATION
+from latecomer.store.delta.table import NOTHING_REACHED, moments
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PUBLICATIONS
-from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store, joining
-from latecomer.store.table import NOTHING_REACHED, moments
 
 PUBLISHED_AT = "published_at"
 _LATELY = 1000

@@ -36,8 +36,8 @@ from latecomer.model.written_values import csv_text, short_text
 from latecomer.model.zoned import current_zone, in_zone, read, written
 from latecomer.model.zones import is_zone
 from latecomer.store import files
-from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
+from latecomer.store.holding.fences import confirm_held
 from latecomer.store.pins import read_pins
 
 ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from latecomer.errors import StoreError
-from latecomer.store import commits, files
-from latecomer.store.commits import tables_in
+from latecomer.store import files
+from latecomer.store.delta import commits
+from latecomer.store.delta.commits import tables_in
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
-from latecomer.store.lock import exclusive
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 _ASIDE = ("dead_letters", "repairs", "duplicates")

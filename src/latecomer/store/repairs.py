@@ -23,13 +23,13 @@ from pydantic import SkipValidation, StrictInt, TypeAdapter
 
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
-from latecomer.store.fences import confirm_held
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
+from latecomer.store.holding.fences import confirm_held
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.sql import listed
 from latecomer.store.standing import DEAD_LETTER_ORDER
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 FOLDER = "repairing"
 _PLAN, _LETTERS, _OUTCOME = "plan.json", "letters.parquet", "outcome.parquet"

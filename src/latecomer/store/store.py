@@ -45,12 +45,12 @@ from latecomer.store.definitions import (
     with_definition,
     with_new_renames,
 )
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
 from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import text_literal
-from latecomer.store.table import Table
 
 CLOCKS = "clocks"
 """What a commit of the log calls the clocks by which the rows of its batch came."""

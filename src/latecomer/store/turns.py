@@ -19,8 +19,8 @@ from typing import NamedTuple
 from latecomer.errors import StoreError
 from latecomer.model.source_order import Begun, ReadTo
 from latecomer.store import files
-from latecomer.store.fences import rewrite
 from latecomer.store.files import Location
+from latecomer.store.holding.fences import rewrite
 
 SOURCES = "sources"
 TURN = "turn.json"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model.unknown_fields import MOST_NAMES, known_fields, unknown_names
-from latecomer.store.data_files import DataFile, batches_of, column_chunks
+from latecomer.store.delta.data_files import DataFile, batches_of, column_chunks
 from latecomer.store.files import footer
 from latecomer.store.store import Store
 

@@ -12,7 +12,7 @@ touches the pipeline's source, store or sinks. The Hypothesis strategies are in
 
 from __future__ import annotations
 
-from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
+from latecomer.model.oracle.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.differences import Difference
 from latecomer.testing.outcome import Outcome

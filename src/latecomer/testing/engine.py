@@ -23,9 +23,9 @@ from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.starting import start_engine
 from latecomer.log.events import EventLog
-from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
+from latecomer.model.oracle.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.source_order import ReadTo
 from latecomer.model.sources import named_partitions

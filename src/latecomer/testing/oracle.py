@@ -8,9 +8,9 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from latecomer.config.derived import seen_types
-from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
 from latecomer.model.expressions import Expression, Failed, expression
-from latecomer.model.interpreter import interpret
+from latecomer.model.oracle.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.types import scale_of

@@ -14,9 +14,9 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.errors import did_you_mean
 from latecomer.model import types
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, UNITS, iso, to_micros, to_moment
 from latecomer.model.ids import event_id
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.sources import partition_of
 from latecomer.model.written_numbers import written_number
 from latecomer.model.written_values import json_value

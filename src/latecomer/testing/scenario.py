@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import parse_duration
+from latecomer.model.oracle.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import State, Strategy
 from latecomer.model.triggers import per_firing

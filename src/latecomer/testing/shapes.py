@@ -11,8 +11,8 @@ from latecomer.config.load import check_against
 from latecomer.config.merged import SOURCE, Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.errors import Problem, did_you_mean
-from latecomer.model.arrivals import Arrival, Partitions
 from latecomer.model.durations import to_moment
+from latecomer.model.oracle.arrivals import Arrival, Partitions
 from latecomer.model.sources import split_partition
 from latecomer.testing.rows import Row, SourceShape, inferred
 from latecomer.testing.scenario import Batch, Step, sourced_rows

@@ -21,8 +21,8 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
 from latecomer.model import types
-from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
+from latecomer.model.oracle.arrivals import Drain, Heartbeat, Watermark
 from latecomer.testing.rows import Row, SourceShape
 from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.shapes import source_problem

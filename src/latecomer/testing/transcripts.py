@@ -18,7 +18,7 @@ from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem, nearest
-from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
+from latecomer.model.oracle.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.types import normal_type
 from latecomer.testing.notation import LISTS, read_fates, read_row, unknown_name
 from latecomer.testing.rows import Row, inferred

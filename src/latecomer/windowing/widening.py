@@ -10,10 +10,10 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_wider, leaf_types, new_fields
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 from latecomer.store.wider_types import holds_all_values
 from latecomer.windowing.merge import Merger
 

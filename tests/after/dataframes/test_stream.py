@@ -19,7 +19,7 @@ from latecomer import PipelineError
 from latecomer.after.dataframes.stream import ChangeReader, LatecomerSource
 from latecomer.after.dataframes.tables import Table
 from latecomer.errors import NotCovered, StoreMismatch
-from latecomer.store.table import Table as StoredTable
+from latecomer.store.delta.table import Table as StoredTable
 
 Step = tuple[dict[str, Any], dict[str, Any]]
 

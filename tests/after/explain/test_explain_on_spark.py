@@ -16,8 +16,8 @@ from latecomer.after.explain.explain import explain
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros, to_moment
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.panes import Op, surviving
 from latecomer.model.strategies import Bounded
 from latecomer.model.triggers import Count, Trigger

@@ -12,8 +12,8 @@ from examples_kit import drawn
 from latecomer.after.explain.fates import Event, Policies, judged_sessions
 from latecomer.after.explain.places import grown_from
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival
-from latecomer.model.sessions import SessionBook
+from latecomer.model.oracle.arrivals import Arrival
+from latecomer.model.oracle.sessions import SessionBook
 from latecomer.model.verdicts import Fate, LatePolicy
 from latecomer.model.windows import Session, Window
 

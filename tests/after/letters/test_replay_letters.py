@@ -23,10 +23,10 @@ from latecomer.config.operation import Retention
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.engine.upkeep.compacting import compact
-from latecomer.model.arrivals import Arrival, Repaired
 from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import interpret
 from latecomer.model.ledger import Entry
+from latecomer.model.oracle.arrivals import Arrival, Repaired
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.store.store import open_store
 from source.source_kit import pipeline_in, run_once, write_text
 

@@ -12,7 +12,7 @@ from after.explain.test_explain_on_spark import COUNTED, arrivals
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros, to_moment
-from latecomer.model.interpreter import Interpretation
+from latecomer.model.oracle.interpreter import Interpretation
 from latecomer.model.panes import Pane, Place, Timing, surviving
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Sliding, Tumbling

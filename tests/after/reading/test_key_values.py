@@ -16,7 +16,7 @@ from latecomer.after.reading.lives import key_texts
 from latecomer.after.reading.questions import literal
 from latecomer.model.written_values import csv_column
 from latecomer.model.zoned import in_zone
-from latecomer.store.table import Table
+from latecomer.store.delta.table import Table
 
 KEYS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), ["m1", "it's", " a ", "AP8="]),

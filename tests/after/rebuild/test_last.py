@@ -13,8 +13,8 @@ from latecomer.after.rebuild.ranges import last_windows
 from latecomer.config.operation import Schedule
 from latecomer.config.outputs import Output
 from latecomer.log.progress import Progress, Watched
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, parse_duration, to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Calendar, Session, Tumbling
 from spark_kit import Bench

@@ -11,8 +11,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.outputs import Output
 from latecomer.errors import StoreError
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from spark_kit import Bench, require_explained

@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.models import Output
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from spark_kit import PAYLOAD, Batch, Bench, assert_same, require_explained
 

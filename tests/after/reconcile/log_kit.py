@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from spark_kit import Bench
 

@@ -21,7 +21,7 @@ from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.errors import NoStore, PipelineError, StoreError, StoreMismatch
 from latecomer.log.timeline.keeper import Origin
-from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded, Percentile, Strategy
 from latecomer.store.store import Store
 from scenarios import cut

@@ -26,7 +26,7 @@ from latecomer.after.serving.served import by_grain, check_grain, corrections, s
 from latecomer.errors import PipelineError, StoreInUse
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.store.failpoints import VARIABLE
-from latecomer.store.lock import TABLE, exclusive
+from latecomer.store.holding.lock import TABLE, exclusive
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from deltalake.transaction import RemoveAction
 from latecomer.engine.upkeep.file_merging import merge, plan_merge
 from latecomer.engine.upkeep.plan import Group, joined
 from latecomer.errors import StoreError
-from latecomer.store.data_files import DataFile, batches_of, is_merged
-from latecomer.store.table import Table
+from latecomer.store.delta.data_files import DataFile, batches_of, is_merged
+from latecomer.store.delta.table import Table
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("paise", pa.int64())])
 

@@ -36,8 +36,8 @@ from latecomer.engine.upkeep import plan
 from latecomer.engine.upkeep.compacting import compact
 from latecomer.errors import NoStore, PipelineError, StoreInUse, StoreMismatch
 from latecomer.model.durations import DAY, to_micros, to_moment
-from latecomer.store.data_files import batches_of
-from latecomer.store.lock import COMPACT, exclusive
+from latecomer.store.delta.data_files import batches_of
+from latecomer.store.holding.lock import COMPACT, exclusive
 from latecomer.store.publications import PublicationClock, Publications
 
 LATER = datetime.now(UTC) + timedelta(days=30)

@@ -27,7 +27,7 @@ from latecomer.errors import NoStore, StoreError, StoreInUse, StoreMismatch
 from latecomer.model.strategies import Bounded
 from latecomer.spark.base import InProcess
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.lock import exclusive, lease_of
+from latecomer.store.holding.lock import exclusive, lease_of
 from latecomer.store.store import Store, open_store
 from scenarios import cut
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes

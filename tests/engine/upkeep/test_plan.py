@@ -14,7 +14,7 @@ from latecomer.engine.upkeep import plan
 from latecomer.engine.upkeep.file_merging import merge, plan_merge
 from latecomer.engine.upkeep.plan import Group, arranged, clustered, complete, final, joined, parts
 from latecomer.model.durations import DAY, UNITS, to_moment
-from latecomer.store.data_files import DataFile, batches_of
+from latecomer.store.delta.data_files import DataFile, batches_of
 
 MINUTE = UNITS["m"]
 

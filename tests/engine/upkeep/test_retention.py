@@ -40,8 +40,8 @@ from latecomer.store.coverage import (
     removed_amounts,
     removed_until,
 )
-from latecomer.store.data_files import batches_of
-from latecomer.store.lock import exclusive
+from latecomer.store.delta.data_files import batches_of
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.store import Store
 
 # Twelve batches of six hours; the watermark is at 22:00 of the third day, the newest event is of that hour.

@@ -21,7 +21,7 @@ from latecomer.engine.upkeep.compacting import UPKEEP, UpkeepNote, compact
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
 from latecomer.errors import PipelineError
 from latecomer.model.strategies import Bounded
-from latecomer.store.lock import BRIEFLY, COMPACT, exclusive
+from latecomer.store.holding.lock import BRIEFLY, COMPACT, exclusive
 from latecomer.store.notes import read_note
 from latecomer.store.store import open_store
 from scenarios import cut

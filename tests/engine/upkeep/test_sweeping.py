@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from latecomer.engine.upkeep.sweeping import Safe, swept
-from latecomer.store.commits import LOG, commit_file
-from latecomer.store.delta_tables import CHECKPOINT_EVERY
+from latecomer.store.delta.commits import LOG, commit_file
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import CHECKPOINT_EVERY
 from latecomer.store.files import write_table
-from latecomer.store.table import Table
 
 
 def test_a_link_in_a_store_does_not_lead_to_other_files(tmp_path: Path) -> None:

@@ -34,14 +34,14 @@ from latecomer.engine.starting import start_engine
 from latecomer.engine.upkeep.compacting import compact
 from latecomer.errors import NoStore, NotCovered
 from latecomer.model.durations import to_moment
-from latecomer.model.interpreter import Interpretation
+from latecomer.model.oracle.interpreter import Interpretation
 from latecomer.model.strategies import Bounded
 from latecomer.spark.base import InProcess
 from latecomer.store.coverage import covered_since, removals, removed_until
-from latecomer.store.data_files import is_merged
-from latecomer.store.lock import exclusive
+from latecomer.store.delta.data_files import is_merged
+from latecomer.store.delta.table import Table
+from latecomer.store.holding.lock import exclusive
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 from scenarios import cut
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes
 

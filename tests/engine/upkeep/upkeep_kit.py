@@ -13,9 +13,9 @@ from typing import Any
 
 from cli.cli_kit import Lake, rows_of
 from latecomer.model.durations import UNITS
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 MINUTE, HOUR, DAY = UNITS["m"], UNITS["h"], UNITS["d"]
 MIDNIGHT = 1_777_075_200_000_000

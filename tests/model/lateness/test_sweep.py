@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.arrivals import Arrival, Judged
-from latecomer.model.interpreter import interpret
 from latecomer.model.lateness.course import Course, Recorded
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+from latecomer.model.oracle.arrivals import Arrival, Judged
+from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.verdicts import Fate

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Output, Reader, advise, replay
-from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import parse_duration, to_micros
 from latecomer.model.lateness.sweep import Setting
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from scenarios import cut
 from spark_kit import PAYLOAD, Bench

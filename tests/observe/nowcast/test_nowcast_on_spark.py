@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer import Output, Reader
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from spark_kit import PAYLOAD, Bench
 

@@ -17,7 +17,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import InProcess
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.private_columns import SINCE
 from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by

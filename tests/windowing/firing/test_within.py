@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival
+from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.panes import Pane
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When

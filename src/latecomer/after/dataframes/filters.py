@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import datasource
 
 from latecomer.after.reading.questions import literal
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.sql import double_quoted
 
 BATCH = "batch"

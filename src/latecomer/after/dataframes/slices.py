@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from latecomer.store.delta_tables import explained
-from latecomer.store.snapshots import Snapshot, query_snapshots
+from latecomer.store.delta.snapshots import Snapshot, query_snapshots
+from latecomer.store.delta.tables import explained
 
 if TYPE_CHECKING:  # a task imports it where it has dead letters to read
     from latecomer.store.failed import FailedLetters

@@ -23,7 +23,7 @@ from latecomer.model.markup import escape, fragment, heading
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
 from latecomer.model.zoned import in_zone, written
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 

@@ -20,10 +20,10 @@ from latecomer.model.durations import to_micros
 from latecomer.model.expressions import Failed, expression
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 ENVELOPE = (
     "event_time",

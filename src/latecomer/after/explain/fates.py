@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from latecomer.config.outputs import Output
-from latecomer.model.clock import Predicate
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.expressions import expression
-from latecomer.model.simple_predicates import needs_spark, predicate
+from latecomer.model.simple_predicates import Predicate, needs_spark, predicate
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, OnError, Verdict, fate_of, judge
 from latecomer.model.windows import Session, Window
 from latecomer.store.layout import PaneLayout

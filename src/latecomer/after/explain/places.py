@@ -21,9 +21,9 @@ from latecomer.model.windows import FIRST_MOMENT, Session, Window
 from latecomer.model.words import key_in_words
 from latecomer.model.written_values import bytes_of, csv_text, json_value, short_text
 from latecomer.model.zoned import current_zone, moment_in_words, written
+from latecomer.store.delta.table import Table
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 Key = tuple[Any, ...]
 FEW = 3

@@ -47,8 +47,8 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, log_file, scratch, write_table
+from latecomer.store.holding.lock import holder_of, require_writable
 from latecomer.store.layout import DEAD_LETTERS, REPAIRS
-from latecomer.store.lock import holder_of, require_writable
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, FOLDER, Repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store

@@ -26,7 +26,7 @@ from latecomer.spark.errors import explained
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.value_or_null import VALUE, value_or_null
 from latecomer.store.coverage import covered_since
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.files import log_file
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store

@@ -20,13 +20,13 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.written_values import bytes_of
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.layout import LEDGER, TIMESTAMP, UNIT_ORDER, WATERMARKS, PaneLayout
 from latecomer.store.publications import PUBLISHED_AT
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import LATE_ORDER, not_taken_back, publication_order, standing_in_order
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.store.store import OutputTables
-from latecomer.store.table import Table, moments
 
 OUTPUT = "output"
 _ENDED, _BATCH = f"{PRIVATE}ended", f"{PRIVATE}ended_batch"

@@ -50,6 +50,7 @@ from latecomer.model.holding import SilentPartition
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
 from latecomer.store.definitions import definition_of, require_wall_clock
+from latecomer.store.delta.table import Table
 from latecomer.store.failed import standing_failed
 from latecomer.store.layout import LEDGER, UNIT_ORDER, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
@@ -58,7 +59,6 @@ from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 
 LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from latecomer.model.array_types import Flags, Integers, Micros, Unsigned
 from latecomer.model.zoned import written
 from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import DEAD_LETTERS as LETTERS
 from latecomer.store.layout import ENVELOPE, TIMESTAMP, arrow_type
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 

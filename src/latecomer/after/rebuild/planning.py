@@ -25,7 +25,7 @@ from latecomer.model.ledger import exact_amounts
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.written_values import json_value
 from latecomer.store.coverage import covered_since, require_windows
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.files import Location, dataset, parquet_files, write_table
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.private_columns import EVENTS

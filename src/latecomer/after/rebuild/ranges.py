@@ -17,9 +17,9 @@ from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, TooLatePolicy
 from latecomer.model.windows import Session
 from latecomer.store.coverage import covered_since
+from latecomer.store.delta.table import Table
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 
 
 @dataclass(frozen=True)

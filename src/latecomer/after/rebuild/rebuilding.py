@@ -38,8 +38,8 @@ from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.definitions import definition_of, with_definition
 from latecomer.store.files import Location, is_writable, log_file, scratch
+from latecomer.store.holding.lock import require_writable
 from latecomer.store.layout import PaneLayout
-from latecomer.store.lock import require_writable
 from latecomer.store.pins import read_pins
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run

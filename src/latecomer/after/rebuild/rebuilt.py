@@ -22,7 +22,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.private_columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column

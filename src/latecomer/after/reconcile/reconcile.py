@@ -31,11 +31,11 @@ from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.windows import FIRST_MOMENT, zone_of
 from latecomer.store.definitions import definition_of
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, scratch
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import open_store
-from latecomer.store.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,11 +18,11 @@ from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.ledger import difference
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
+from latecomer.store.delta.table import Table, with_empty_ones
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, UNIT_ORDER, PaneLayout
 from latecomer.store.sql import double_quoted, listed, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
-from latecomer.store.table import Table, with_empty_ones
 
 EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
 """How a row compares: missing ones are only in the store, extra ones only in the replay."""

@@ -27,16 +27,16 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.store.delta.readable import APPLICATION
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import write_table
+from latecomer.store.holding.lock import TABLE, exclusive
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
-from latecomer.store.lock import TABLE, exclusive
 from latecomer.store.private import keep_private
 from latecomer.store.private_columns import free_name
-from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
-from latecomer.store.table import Table
 
 IN_RANGE = "latecomer.range"
 """Calls for a range of windows are numbered here. Other calls have the number of the side output's last batch."""

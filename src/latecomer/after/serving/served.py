@@ -26,10 +26,10 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import UNITS
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Calendar, Session, Tumbling, zone_of
+from latecomer.store.delta.table import with_empty_ones
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.sql import double_quoted, moment_literal
-from latecomer.store.table import with_empty_ones
 
 
 def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:

@@ -33,8 +33,8 @@ from latecomer.errors import LatecomerError, NoStore, PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.panes import Accumulation
 from latecomer.sink.postgres_serving import CorrectionsLogic
+from latecomer.store.delta.table import Table
 from latecomer.store.sql import text_literal
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 _Report = TypeVar("_Report")

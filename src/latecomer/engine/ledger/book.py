@@ -15,9 +15,9 @@ from latecomer.log.logged import COLUMNS, Logged, LogSplit, Repeated
 from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
-from latecomer.store.data_files import batch_of, batches_of
+from latecomer.store.delta.data_files import batch_of, batches_of
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import LEDGER
-from latecomer.store.table import Table
 from latecomer.windowing.fates import Counts
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ from latecomer.store.coverage import (
     removed_until,
 )
 from latecomer.store.coverage import EVENTS as LOG
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.private_columns import EVENTS as PANE_EVENTS
 from latecomer.store.private_columns import measure_column
@@ -47,7 +48,6 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
-from latecomer.store.table import Table
 from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.sessions import output_logic
 from latecomer.windowing.spark_columns import computed

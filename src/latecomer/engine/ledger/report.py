@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from latecomer.model.holding import SilentPartition
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
-    from latecomer.store.data_files import DataFile
+    from latecomer.store.delta.data_files import DataFile
 
 _MOST_HOLDING = 10
 """At most this many silent partitions that hold the watermark back are named."""

@@ -27,15 +27,15 @@ from latecomer.errors import PipelineError, Problem, StoreInUse
 from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model.counting import counted
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
-from latecomer.store.commits import output_tables_in
 from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
-from latecomer.store.data_files import DataFile, batch_of
+from latecomer.store.delta.commits import output_tables_in
+from latecomer.store.delta.data_files import DataFile, batch_of
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, is_folder, size
-from latecomer.store.lock import BRIEFLY, COMPACT, LOCK, TABLE, exclusive, held_since
+from latecomer.store.holding.lock import BRIEFLY, COMPACT, LOCK, TABLE, exclusive, held_since
 from latecomer.store.notes import write_note
 from latecomer.store.private import keep_private
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 REMOVALS = "removals"

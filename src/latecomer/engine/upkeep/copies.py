@@ -20,14 +20,14 @@ from pathlib import Path
 
 from latecomer.errors import NoStore, StoreError
 from latecomer.store import files
-from latecomer.store.commits import LEASE, REACHED, actions_of, commit_file, tables_in
-from latecomer.store.commits import LOG as COMMITS
+from latecomer.store.delta.commits import LEASE, REACHED, actions_of, commit_file, tables_in
+from latecomer.store.delta.commits import LOG as COMMITS
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
+from latecomer.store.holding.lock import OF_ONE_STORE, exclusive
 from latecomer.store.layout import LEDGER, WATERMARKS
-from latecomer.store.lock import OF_ONE_STORE, exclusive
 from latecomer.store.pins import PINS, is_store, mark_moved, read_pins
 from latecomer.store.store import no_complete_batch
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 PATIENCE = 60.0

@@ -12,11 +12,11 @@ import pyarrow.dataset as ds
 
 from latecomer.engine.upkeep.plan import Group, Merge, arranged, most_rows
 from latecomer.errors import BUG, StoreError
-from latecomer.store.data_files import DataFile, batch_of, batches_of, kind_of
+from latecomer.store.delta.data_files import DataFile, batch_of, batches_of, kind_of
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, footer, new_parquet, new_token, write_table
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import Table
 
 ROW_GROUP = 128 * 1024
 WRITTEN, COMMITTED = "compact.written", "compact.committed"

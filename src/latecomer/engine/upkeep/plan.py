@@ -10,7 +10,7 @@ from math import inf
 
 from latecomer.model.durations import DAY, UNITS, to_micros
 from latecomer.spark.base import in_turn_together
-from latecomer.store.data_files import DataFile, attempt_token, batch_of, batches_of, is_merged, kind_of
+from latecomer.store.delta.data_files import DataFile, attempt_token, batch_of, batches_of, is_merged, kind_of
 
 SETTLED = 32 << 20
 """A file of so many bytes is large enough."""

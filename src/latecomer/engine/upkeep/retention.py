@@ -40,12 +40,12 @@ from latecomer.store.coverage import (
     removals,
     removed_until,
 )
-from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.delta.table import Table
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store, as_received_sql
-from latecomer.store.table import Table
 
 
 @dataclass(frozen=True)

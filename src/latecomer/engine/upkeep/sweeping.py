@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from latecomer.config.models import INBOX
 from latecomer.errors import StoreInUse
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.table import Table
 from latecomer.store.files import (
     Location,
     files_below,
@@ -22,10 +23,9 @@ from latecomer.store.files import (
     remove_empty,
     written_at,
 )
+from latecomer.store.holding.lock import BRIEFLY, exclusive
 from latecomer.store.inbox import DRAFTS, Inbox
-from latecomer.store.lock import BRIEFLY, exclusive
 from latecomer.store.store import Store, home_of
-from latecomer.store.table import Table
 
 _FOLDER = re.compile(r"(\d{10})(?:to(\d{10}))?-")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from latecomer.engine.upkeep.copies import require_store
 from latecomer.store.files import Location, read_text
-from latecomer.store.lock import BRIEFLY, exclusive
+from latecomer.store.holding.lock import BRIEFLY, exclusive
 from latecomer.store.migrations import FORMAT, MEANINGS, STEPS, upgraded
 from latecomer.store.pins import PINS, write_pins
 

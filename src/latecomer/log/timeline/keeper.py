@@ -20,8 +20,8 @@ from latecomer.model.source_order import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.delta.table import Table, moments
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import Table, moments
 
 LOG = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
 from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject, Where
 from latecomer.store.coverage import covered_since
+from latecomer.store.delta.table import Table
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store
-from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 

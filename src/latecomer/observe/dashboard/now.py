@@ -20,11 +20,11 @@ from latecomer.observe.check import recorded_by
 from latecomer.observe.history import DAY, MINUTE, SECOND
 from latecomer.observe.recorded import CORRECTED, daily_lag
 from latecomer.sink.keeper import sink_status
+from latecomer.store.delta.table import Table
+from latecomer.store.holding.lock import is_leased, lease_of, running_on
 from latecomer.store.layout import PaneLayout
-from latecomer.store.lock import is_leased, lease_of, running_on
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 
 DAYS = 30
 SLOWEST = 20

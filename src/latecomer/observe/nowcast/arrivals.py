@@ -32,7 +32,7 @@ from latecomer.model.verdicts import OnError
 from latecomer.model.windows import FIRST_MOMENT, Sliding, TimedWindow, Windows, zone_of
 from latecomer.observe.advise.history import numbers
 from latecomer.store.coverage import covered_since
-from latecomer.store.data_files import DataFile
+from latecomer.store.delta.data_files import DataFile
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 

@@ -29,7 +29,7 @@ from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.private_columns import END, START
 
 if TYPE_CHECKING:
-    from latecomer.store.table import Table
+    from latecomer.store.delta.table import Table
 
 MOST_ENDS = 1_000_000
 """The most windows that may close in one batch."""

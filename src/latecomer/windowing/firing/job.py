@@ -23,11 +23,11 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Session
 from latecomer.spark.base import Buckets, InProcess, Runner, Shared
 from latecomer.spark.base import Made as Results
-from latecomer.store.data_files import DataFile, batch_of, kind_of
+from latecomer.store.delta.data_files import DataFile, batch_of, kind_of
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
 from latecomer.store.private_columns import SINCE
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passed, settled_by
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, FiringPlan, FoldTask, fold_split

@@ -15,7 +15,7 @@ from latecomer.log.logged import Logged
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import Runner
-from latecomer.store.data_files import DataFile, batch_of, kind_of
+from latecomer.store.delta.data_files import DataFile, batch_of, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout

@@ -14,7 +14,7 @@ from latecomer.model.durations import iso, to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
-from latecomer.store.data_files import DataFile, kind_of
+from latecomer.store.delta.data_files import DataFile, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
 from latecomer.store.layout import TIMESTAMP

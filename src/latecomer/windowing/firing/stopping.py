@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.store.data_files import DataFile, column_chunks
+from latecomer.store.delta.data_files import DataFile, column_chunks
 from latecomer.store.files import Location, footer
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
@@ -21,7 +21,7 @@ from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import FailedEvent
 
 if TYPE_CHECKING:
-    from latecomer.store.table import Table
+    from latecomer.store.delta.table import Table
 
 LOG = logging.getLogger(__name__)
 

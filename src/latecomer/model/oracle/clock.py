@@ -7,13 +7,14 @@ itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from latecomer.model.arrivals import Arrival
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
+from latecomer.model.oracle.arrivals import Arrival
+from latecomer.model.simple_predicates import Predicate
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import (
     Adaptive,
@@ -27,7 +28,6 @@ from latecomer.model.strategies import (
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
-Predicate = Callable[[Mapping[str, Any]], bool | None]
 Marks = Predicate | Mapping[str, Predicate]
 OURS = (Bounded, Ascending, Percentile, Adaptive, Punctuated)
 

@@ -18,7 +18,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit
 from latecomer.model.durations import format_duration
 from latecomer.store import files as fs
-from latecomer.store.commits import (
+from latecomer.store.delta.commits import (
     REACHED,
     commit_file,
     last_version,
@@ -26,10 +26,10 @@ from latecomer.store.commits import (
     torn_commits,
     transactions_of,
 )
-from latecomer.store.data_files import DataFile, batches_of, is_merged
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, explained, files_of, open_delta
-from latecomer.store.fences import fences_over
+from latecomer.store.delta.data_files import DataFile, batches_of, is_merged
+from latecomer.store.delta.tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, explained, files_of, open_delta
 from latecomer.store.files import Location
+from latecomer.store.holding.fences import fences_over
 from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)

@@ -19,12 +19,21 @@ from functools import partial
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.errors.system import refusal_of, refused_in_words
 from latecomer.store import files
-from latecomer.store.commits import LEASE, is_table, tables_in
-from latecomer.store.fences import Fence, in_force
+from latecomer.store.delta.commits import LEASE, is_table, tables_in
+from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, LockFile, is_url, is_writable, lock_holder, make_folder
-from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, LeaseFile, Record, Watcher, read_lease
+from latecomer.store.holding.fences import Fence, in_force
+from latecomer.store.holding.lease import (
+    Heart,
+    Holder,
+    Lease,
+    LeaseClock,
+    LeaseFile,
+    Record,
+    Watcher,
+    read_lease,
+)
 from latecomer.store.pins import PINS
-from latecomer.store.table import Table
 from latecomer.store.turns import AWAY, SOURCES, TURN
 
 LOG = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
 
-from latecomer.model.arrivals import (
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, difference, total
+from latecomer.model.oracle.arrivals import (
     Arrival,
     Changed,
     Drain,
@@ -29,11 +30,11 @@ from latecomer.model.arrivals import (
     Repaired,
     Watermark,
 )
-from latecomer.model.books import Book, Moment, WindowBook
-from latecomer.model.clock import Marks, OracleClock, Predicate
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, difference, total
+from latecomer.model.oracle.books import Book, Moment, WindowBook
+from latecomer.model.oracle.clock import Marks, OracleClock
+from latecomer.model.oracle.sessions import SessionBook
 from latecomer.model.panes import Pane
-from latecomer.model.sessions import SessionBook
+from latecomer.model.simple_predicates import Predicate
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, WITHOUT_WINDOW, Fate
 from latecomer.model.windows import AnyWindow, Session, Window

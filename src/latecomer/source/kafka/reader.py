@@ -1,4 +1,4 @@
-"""Asks the brokers how far the topics reach; `kafka_source.py` reads the records.
+"""Asks the brokers how far the topics reach; `source.py` reads the records.
 
 The brokers' metadata name all partitions, also those that never had a record, and how much of each is still unread. The
 cluster is asked before Spark starts, and once a second. No question waits for ever: a broker that does not answer in
@@ -23,8 +23,8 @@ from latecomer.config.secrets import reference_problems, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros
-from latecomer.source.kafka_errors import refusal_of
-from latecomer.source.kafka_ranges import (
+from latecomer.source.kafka.errors import refusal_of
+from latecomer.source.kafka.ranges import (
     Answer,
     Gone,
     MadeAgain,

@@ -19,7 +19,7 @@ import numpy as np
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.array_types import Integers
-from latecomer.source.kafka_ranges import Place, Ranges
+from latecomer.source.kafka.ranges import Place, Ranges
 
 PATIENCE = 30.0
 """Seconds without any record after which it is an outage."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files
 from latecomer.store.files import Location
-from latecomer.store.lease import Lease, Record
+from latecomer.store.holding.lease import Lease, Record
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

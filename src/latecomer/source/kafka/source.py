@@ -18,9 +18,9 @@ from latecomer.source.decode.framing import HEAD_SIZE
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import RECORD
-from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_fetch import Fetched, close_clients, fetched
-from latecomer.source.kafka_ranges import Place, Ranges, ranges_of
+from latecomer.source.kafka.fetch import Fetched, close_clients, fetched
+from latecomer.source.kafka.ranges import Place, Ranges, ranges_of
+from latecomer.source.kafka.reader import KafkaReader
 from latecomer.source.polled import Polled, Range
 from latecomer.source.private_columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from latecomer.errors import LatecomerError
-from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Published
-from latecomer.model.clock import Predicate
+from latecomer.model.oracle.arrivals import Arrival, Judged, Key, OutputRules, Published
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.simple_predicates import Predicate
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, OnError, Verdict, fate_of, judge
 from latecomer.model.windows import FixedWindow, Session, Window

@@ -23,9 +23,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError
 from latecomer.store import files as fs
-from latecomer.store.commits import REACHED, commit_file, sync_commits
-from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
-from latecomer.store.delta_tables import (
+from latecomer.store.delta.commits import REACHED, commit_file, sync_commits
+from latecomer.store.delta.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
+from latecomer.store.delta.readable import APPLICATION, ReadableTable
+from latecomer.store.delta.tables import (
     CHECKPOINT_EVERY,
     actions_for,
     create_delta,
@@ -34,9 +35,8 @@ from latecomer.store.delta_tables import (
     query_tables,
     selected_columns,
 )
-from latecomer.store.fences import Fence, fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.readable import APPLICATION, ReadableTable
+from latecomer.store.holding.fences import Fence, fences_over
 from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latecomer.model.arrivals import Arrival, Key, OutputRules
-from latecomer.model.books import ACCEPTED, Book, KeyedWindow, Moment, in_order
-from latecomer.model.clock import Predicate
+from latecomer.model.oracle.arrivals import Arrival, Key, OutputRules
+from latecomer.model.oracle.books import ACCEPTED, Book, KeyedWindow, Moment, in_order
 from latecomer.model.panes import Timing
+from latecomer.model.simple_predicates import Predicate
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Session, Window
 

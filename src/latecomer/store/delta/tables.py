@@ -20,7 +20,7 @@ from latecomer.errors import StoreError, first_line
 from latecomer.errors.system import refusal_of, refused_in_words
 from latecomer.model.durations import UNITS
 from latecomer.store import files as fs
-from latecomer.store.data_files import DataFile, statistics_of
+from latecomer.store.delta.data_files import DataFile, statistics_of
 from latecomer.store.files import Location, retry_reads, storage_options, url
 from latecomer.store.sql import double_quoted
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from latecomer.store import files as fs
-from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import ALL, actions_for, create_delta, explained, query_tables
+from latecomer.store.delta.data_files import DataFile
+from latecomer.store.delta.table import Table
+from latecomer.store.delta.tables import ALL, actions_for, create_delta, explained, query_tables
 from latecomer.store.files import Location
-from latecomer.store.table import Table
 
 
 @dataclass(frozen=True)
