@@ -65,9 +65,7 @@ def test_plans_that_tasks_share_hold_no_secret(tmp_path: Path, monkeypatch: pyte
     engine = Engine(InProcess(when_needed(_no_spark)), Store(pipeline, source_columns(pipeline)))
     (source,) = engine.log.sources.values()
     assert WORD in repr(dict(source.reader.client_settings()))  # type: ignore[attr-defined]
-    sent = cloudpickle.dumps(
-        (engine.log._plan(""), engine.firing._plan({each.name: each for each in engine.outputs}))
-    )
+    sent = cloudpickle.dumps((engine.log._plan(""), engine.firing._plan(engine.outputs)))
     assert b"payments" in sent
     for secret in (WORD, OF_A_SINK, OF_A_REGISTRY):
         assert secret.encode() not in sent

@@ -15,15 +15,8 @@ from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, readi
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import Damaged, TooDeep
 from latecomer.source.decode.avro_columns import writer_reading
-from latecomer.source.decode.framing import (
-    HEAD_SIZE,
-    WRONG,
-    End,
-    FramedDecoder,
-    Frames,
-    UnknownSchemas,
-    number_of,
-)
+from latecomer.source.decode.framing import HEAD_SIZE, End, FramedDecoder, Frames, UnknownSchemas, number_of
+from latecomer.source.decode.private_columns import WRONG
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,9 @@ from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
 from latecomer.schemas.jsonschema.validation import NotJson, read_record
 from latecomer.source.decode.arrow_checked import Rules
-from latecomer.source.decode.framing import (
-    HEAD_SIZE,
-    WRONG,
-    End,
-    FramedDecoder,
-    Frames,
-    framing_mistake,
-    number_of,
-)
+from latecomer.source.decode.framing import HEAD_SIZE, End, FramedDecoder, Frames, framing_mistake, number_of
 from latecomer.source.decode.json_rows import JsonLines
-from latecomer.source.decode.private_columns import CORRUPT, INVALID
+from latecomer.source.decode.private_columns import CORRUPT, INVALID, WRONG
 from latecomer.source.decode.text_lines import Lines
 from latecomer.source.decode.typed_columns import NotPlain
 

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
-from latecomer.config.names import PRIVATE
 from latecomer.config.sources import UnknownFields
 from latecomer.errors import LatecomerError
 from latecomer.model.array_types import Integers, Unsigned
@@ -25,7 +24,7 @@ from latecomer.model.arrays import flat
 from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
-from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
+from latecomer.source.decode.private_columns import CORRUPT, INVALID, KEPT, SCHEMA_ID, WRONG
 from latecomer.source.decode.typed_columns import null_columns, sparse
 from latecomer.store.schemas import KnownSchemas, not_known, writer_schemas
 
@@ -34,8 +33,6 @@ HEAD_SIZE = 5
 End = Callable[[bytes, int, bool], int | None]
 """Finds the end of a payload in some bytes, from where it begins; the flag says whether they are the last of the file.
 None if the payload does not end in them."""
-WRONG = f"{PRIVATE}wrong"
-"""Whether a record is corrupt, until its bytes take the place of this column."""
 MOST_BYTES = 256 << 20
 """Bytes of records that are decoded at once."""
 _WORD = 8

@@ -24,9 +24,9 @@ from latecomer.schemas.protobuf.reading import (
     message_of,
 )
 from latecomer.schemas.protobuf.schema import Schema
-from latecomer.source.decode.framing import HEAD_SIZE, WRONG
+from latecomer.source.decode.framing import HEAD_SIZE
 from latecomer.source.decode.json_text import JsonText, Shape, shape_of, struct_of
-from latecomer.source.decode.private_columns import KEPT
+from latecomer.source.decode.private_columns import KEPT, WRONG
 from latecomer.source.decode.protobuf_values import (
     Convert,
     converter,
