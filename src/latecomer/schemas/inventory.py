@@ -15,14 +15,13 @@ import pyarrow as pa
 from latecomer.errors import RegistryError
 from latecomer.schemas.jsonschema import SchemaError, Validator
 from latecomer.schemas.registry.client import Client
-from latecomer.schemas.registry.names import LARGEST
+from latecomer.schemas.registry.names import id_in
 from latecomer.schemas.registry.refusals import NO_SCHEMA, NO_SUBJECT, NO_VERSION
 
 MAGIC, HEAD = 0, 5
 MOST_SHAPES = 1_000
 """How many shapes are counted apart; further ones are counted as `OTHER`."""
 DEEPEST, MOST_FIELDS = 8, 100
-_DIGITS, _MOST_DIGITS = set(b"0123456789"), 10
 NO_VALUE, UNREADABLE, OTHER = "(no value)", "(neither framed nor JSON)", "(other shapes)"
 NO_ID = "(no id)"
 NOWHERE = "nowhere"
@@ -114,21 +113,6 @@ def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
         return None, shape_of(json.loads(value))
     except (ValueError, RecursionError):
         return None, UNREADABLE
-
-
-def id_in(header: bytes) -> int | None:
-    """The id in a header, as `framed` in `source/kafka/source.py` reads it: a decimal number, four bytes, or the five bytes of
-    the framing. None if the header has another form.
-
-    >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")
-    (1234, 258, 7, None, None)
-    """
-    if 1 <= len(header) <= _MOST_DIGITS and set(header) <= _DIGITS:
-        number = int(header)
-        return number if 1 <= number <= LARGEST else None
-    if len(header) == HEAD - 1:
-        return int.from_bytes(header, "big")
-    return int.from_bytes(header[1:], "big") if len(header) == HEAD and header[0] == MAGIC else None
 
 
 def shape_of(value: Any, depth: int = 1) -> str:

@@ -127,3 +127,17 @@ def fits(name: str, pattern: str) -> bool:
     (True, False)
     """
     return fnmatchcase(name, "*".join(map(glob.escape, pattern.split("*"))))
+
+
+def id_in(header: bytes) -> int | None:
+    """The id in a header of a message: a decimal number, four bytes, or the five bytes of the framing; else None. Four
+    digits are a decimal number: no id is as large as their bytes would be.
+
+    >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")
+    (1234, 258, 7, None, None)
+    """
+    if header.isdigit() and len(header) <= 10:
+        number = int(header)
+        return number if 1 <= number <= LARGEST else None
+    framed = len(header) == 5 and header[0] == 0
+    return int.from_bytes(header[-4:], "big") if framed or len(header) == 4 else None

@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import ClientSettings
-from latecomer.schemas.registry.names import LARGEST
+from latecomer.schemas.registry.names import id_in
 from latecomer.source.base import Chunk, Clock, Slice, Split
-from latecomer.source.decode.framing import HEAD_SIZE
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import RECORD
@@ -148,23 +147,12 @@ def framed(
 ) -> bytes | None:
     r"""The value of a record in Confluent's framing, with the id from a header; as it is, if the header has none.
 
-    The id is four bytes, the five bytes of the framing, or a decimal number. Four digits are a decimal number: no id is
-    as large as their bytes would be.
-
     >>> framed(b"{}", [("id", b"7")], "id"), framed(b"{}", None, "id")
     (b'\x00\x00\x00\x00\x07{}', b'{}')
     """
-    if value is None:
-        return None
-    id_ = next((each for name, each in reversed(headers or []) if name == header), None)
-    if id_ is None:
-        return value
-    if id_.isdigit() and len(id_) <= 10:
-        number = int(id_)
-        return b"\0" + number.to_bytes(4, "big") + value if 1 <= number <= LARGEST else value
-    if len(id_) == HEAD_SIZE - 1:
-        return b"\0" + id_ + value
-    return id_ + value if len(id_) == HEAD_SIZE and id_[0] == 0 else value
+    written = next((each for name, each in reversed(headers or []) if name == header), None)
+    number = None if value is None or written is None else id_in(written)
+    return value if value is None or number is None else b"\0" + number.to_bytes(4, "big") + value
 
 
 def _metadata(
