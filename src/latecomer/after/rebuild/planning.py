@@ -140,7 +140,7 @@ def _recorded(
     counts = {
         **{kind: pc.sum(pc.equal(changes[CHANGE], kind)).as_py() or 0 for kind in (NEW, CHANGED, WITHDRAWN)},
         "windows": changes.group_by([START, END]).aggregate([]).num_rows,
-        "keys": len(set(zip(*(changes[key].to_pylist() for key in logic.layout.keys), strict=True)))
+        "keys": changes.group_by(list(logic.layout.keys)).aggregate([]).num_rows
         if logic.layout.keys
         else min(changes.num_rows, 1),
         "computed": windows,
