@@ -29,7 +29,6 @@ from pyspark.sql.types import NullType, StructType
 
 from latecomer.after.serving.views import keep_all_served
 from latecomer.config.arguments import refused_argument, require_flags, require_kind
-from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.engine.following import Following
 from latecomer.engine.intake import Intake
@@ -40,6 +39,7 @@ from latecomer.engine.running import RunReport, opened, raise_in_words, report_o
 from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of
 from latecomer.errors import LatecomerError, SourceError, first_line
+from latecomer.notebook import load_pipeline
 from latecomer.source.choose import sources_of
 from latecomer.source.frame_source import FrameSource
 from latecomer.spark.at_url import write_frame
@@ -359,7 +359,7 @@ def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Rec
     with _OPENING:
         current = _OPEN.get(pipeline.store_path)
     if current is not None and (
-        dict(current.pipeline) != dict(pipeline) or current.spark.sparkContext is not spark.sparkContext
+        current.pipeline != pipeline or current.spark.sparkContext is not spark.sparkContext
     ):
         current.close()
     with _OPENING:

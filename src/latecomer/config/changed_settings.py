@@ -39,7 +39,7 @@ def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
     except PipelineError as error:
         raise _placed(error.problems) from None
     _raise([*_dead_letters_again(pipeline, other)])
-    return other
+    return base.model_copy(update=dict(other))  # of the same class: that of programs has methods
 
 
 def _raise(problems: Sequence[Problem]) -> None:
