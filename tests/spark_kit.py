@@ -26,9 +26,9 @@ from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.engine.running import run
 from latecomer.engine.starting import start_engine
+from latecomer.engine.without_data import drain_input, heartbeat
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -46,11 +46,11 @@ from latecomer.spark.when_needed import when_needed
 from latecomer.store.standing import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
-from latecomer.windowing.fates import FATES
+from latecomer.windowing.fate_counts import FATES
 from latecomer.windowing.firing.output import Batch as EngineBatch
-from latecomer.windowing.firing.sessions import SessionLogic
+from latecomer.windowing.firing.session_output import SessionLogic
 from latecomer.windowing.judge import judged
-from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.visible_events import event_tables, stored_columns
 from spread_kit import Spread, spread_out
 from window_kit import WHENS
 

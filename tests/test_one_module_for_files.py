@@ -26,7 +26,7 @@ OTHERS = {
     "observe/dashboard/page_server.py": "the page, which comes with the package",
     "source/decode/": "the files of a source",
     "errors/system.py": "asks which disk has refused, or is full",
-    "log/split.py": "packs ticks in memory, on their way to the driver",
+    "log/log_task.py": "packs ticks in memory, on their way to the driver",
     "config/postgres_server.py": "duplicates a socket's number, to cut a line that is silent",
     "schemas/registry/": "the registry's own database, its tokens, and schemas of the user's",
     "sink/": "a sink's target, and a sink's own `open`",

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from latecomer.config.operation import Lease as Lease
     from latecomer.config.operation import Retention as Retention
     from latecomer.config.outputs import Output as Output
-    from latecomer.config.own import Decoder as Decoder
-    from latecomer.config.own import PolledSource as PolledSource
     from latecomer.config.sinks import DeltaSink as DeltaSink
     from latecomer.config.sinks import DuckdbSink as DuckdbSink
     from latecomer.config.sinks import IcebergSink as IcebergSink
@@ -65,6 +63,8 @@ if TYPE_CHECKING:
     from latecomer.config.sources import Frames as Frames
     from latecomer.config.sources import NamedSource as NamedSource
     from latecomer.config.sources import Source as Source
+    from latecomer.config.user_classes import Decoder as Decoder
+    from latecomer.config.user_classes import PolledSource as PolledSource
     from latecomer.engine.ledger.report import BatchReport as BatchReport
     from latecomer.engine.running import RunReport as RunReport
     from latecomer.engine.upkeep.compacting import compact as compact
@@ -124,7 +124,7 @@ _NAMES = {
     "config.models": "Event",
     "config.operation": "Alerts Lease Retention",
     "config.outputs": "Output",
-    "config.own": "Decoder PolledSource",
+    "config.user_classes": "Decoder PolledSource",
     "config.sinks": "DeltaSink DuckdbSink IcebergSink JsonlSink KafkaSink ParquetSink PostgresSink Sink "
     "SqliteSink",
     "config.sources": "Files Frames NamedSource Source",

@@ -86,7 +86,7 @@ def run(
     engine before it starts.
     """
     from latecomer.engine import running
-    from latecomer.engine.watching import watch_of
+    from latecomer.engine.spark_progress import watch_of
 
     require_pipeline("run", pipeline)
     return beside_a_run(

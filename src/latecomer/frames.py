@@ -34,10 +34,10 @@ from latecomer.engine.following import Following
 from latecomer.engine.intake import Intake
 from latecomer.engine.ledger.report import BatchProgress, BatchReport, progress_of
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.running import RunReport, opened, raise_in_words, report_of
+from latecomer.engine.spark_progress import Watch, watch_of
 from latecomer.engine.starting import start_engine
-from latecomer.engine.watching import Watch, watch_of
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import LatecomerError, SourceError, first_line
 from latecomer.notebook import load_pipeline
 from latecomer.source.choose import sources_of

@@ -22,7 +22,8 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import LedgerError, StoreError
-from latecomer.log import events, logged
+from latecomer.log import events
+from latecomer.log import logged_events as logged
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded

@@ -10,8 +10,8 @@ import pytest
 from cli.cli_kit import PIPELINE, Lake
 from latecomer.errors import StoreMismatch
 from latecomer.store.answers import Answer, Answers
-from latecomer.store.found import Found, FoundLog
 from latecomer.store.source_columns import source_columns
+from latecomer.store.source_files import Found, FoundLog
 from latecomer.store.store import Store
 
 CURE = "and run again: no batch was read yet"

@@ -28,7 +28,7 @@ from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.store.unknown import UnknownSeen
+from latecomer.store.unknown_fields import UnknownSeen
 from latecomer.testing import ManualClock
 
 

@@ -15,7 +15,7 @@ from cli import cli_kit
 from cli.cli_kit import Cli, Lake
 from latecomer.cli import app
 from latecomer.cli.verbs import GROUPS, MODULES, VERBS
-from latecomer.store.turns import write_away
+from latecomer.store.source_turns import write_away
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -10,7 +10,7 @@ import fastavro
 import pytest
 
 from latecomer.config.avro_files import file_schema
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.load import check_secrets, load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.registered import Avro

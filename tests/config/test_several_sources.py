@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.config.all_columns import merged
 from latecomer.config.changed_settings import changed
 from latecomer.config.jsonschema import pipeline_schema
 from latecomer.config.load import check_against, check_secrets, doubts, parse_pipeline
-from latecomer.config.merged import merged
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import NamedSource
 from latecomer.errors import PipelineError

@@ -18,8 +18,8 @@ from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
+from latecomer.engine.without_data import drain_input
 from latecomer.model.strategies import Bounded
 from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.typed_columns import column_type

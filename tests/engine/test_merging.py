@@ -23,7 +23,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.private_columns import EVENTS, HELD, UNSETTLED, WAITING_EVENTS, late_column, new_column
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fate_counts import CODES
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import (
     END,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.engine.quiet import drain_input
+from latecomer.engine.without_data import drain_input
 from latecomer.model.durations import UNITS
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.engine.quiet import drain_input
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import StoreMismatch
 from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.panes import surviving

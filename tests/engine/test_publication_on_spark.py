@@ -13,8 +13,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
+from latecomer.engine.without_data import drain_input
 from latecomer.model.durations import to_micros
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded

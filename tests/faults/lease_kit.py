@@ -24,7 +24,7 @@ ENGINE = """
 import logging, signal, sys, threading
 from contextlib import closing
 from latecomer.config.load import load_pipeline
-from latecomer.engine.quiet import drain_input
+from latecomer.engine.without_data import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.errors import StoreInUse
 from latecomer.engine.following import follow

@@ -15,8 +15,8 @@ from latecomer.config.load import load_pipeline
 from latecomer.engine.following import follow
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
+from latecomer.engine.without_data import drain_input
 from latecomer.log import events
 from latecomer.spark.base import Buckets
 from latecomer.spark.tasks import Done, by_bucket, merged

@@ -26,8 +26,8 @@ from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.engine.quiet import heartbeat
 from latecomer.engine.running import run
+from latecomer.engine.without_data import heartbeat
 from latecomer.errors import StoreError
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded

@@ -11,7 +11,7 @@ import pytest
 
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.paths import SourcePath
 from latecomer.errors import SourceError
 from latecomer.source.decode.base import SourceFile

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latecomer.log import filling
+from latecomer.log.log_task import lane_folders
 from latecomer.log.private_columns import LogLane
-from latecomer.log.split import lane_folders
 from latecomer.store.delta.data_files import DataFile
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from latecomer.log.logged import Logged, LogSplit, Repeated
+from latecomer.log.logged_events import Logged, LogSplit, Repeated
 from latecomer.log.repeated import repeated_by_hash, repeated_in
 from spread_kit import Spread
 

@@ -19,7 +19,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.log import filling
 from latecomer.store.store import Store, open_store
-from latecomer.store.unknown import UnknownSeen, unknown_in_last
+from latecomer.store.unknown_fields import UnknownSeen, unknown_in_last
 
 SCHEMA: dict[str, Any] = {"at": "string", "paise": "int", "pricing": {"base": "bigint"}}
 MINUTE = {"tumbling": "1m"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.model.durations import parse_duration
-from latecomer.model.holding import PATIENCE, SilentPartition, holding_in_words
+from latecomer.model.silent_partitions import PATIENCE, SilentPartition, holding_in_words
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 

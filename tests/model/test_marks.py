@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.marks import Active, Marks, PartitionMark
+from latecomer.model.partition_marks import Active, Marks, PartitionMark
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
 MOMENTS = st.integers(0, 20) | st.just(BEGIN_OF_TIME)

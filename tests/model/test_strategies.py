@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
-from latecomer.model import recent
+from latecomer.model import recent_ticks as recent
 from latecomer.model.oracle.interpreter import Arrival, Interpretation, interpret
 from latecomer.model.strategies import (
     Adaptive,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.model.marks import SummaryColumns
+from latecomer.model.partition_marks import SummaryColumns
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from cli.cli_kit import NOON, PIPELINE, Lake
 from latecomer.after.reading.reader import Reader
-from latecomer.cli.health import holder_in_words
+from latecomer.cli.monitoring import holder_in_words
 from latecomer.config.operation import Lease
 from latecomer.observe.dashboard.now import now
 from latecomer.observe.figures import Figures

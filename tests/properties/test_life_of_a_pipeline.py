@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input, heartbeat
+from latecomer.engine.without_data import drain_input, heartbeat
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.oracle.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving

@@ -24,7 +24,7 @@ from latecomer.after.serving.served import serving
 from latecomer.config.checks import check
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
-from latecomer.engine.quiet import drain_input, heartbeat
+from latecomer.engine.without_data import drain_input, heartbeat
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat

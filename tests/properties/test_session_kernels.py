@@ -24,7 +24,7 @@ from latecomer.model.windows import Session
 from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.store.private_columns import when_column
-from latecomer.windowing.fates import FATES
+from latecomer.windowing.fate_counts import FATES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.session_bucket import (
     Bucket,

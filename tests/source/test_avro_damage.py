@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from avro_data import leading_to_each_other, number
 from latecomer.after.reading.reader import Reader
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.engine.running import run
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode.avro_containers import AvroContainers

@@ -13,7 +13,7 @@ from latecomer.config.paths import SourcePath
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.source.checkpoint import PARTS, Cut, taken_over
 from latecomer.source.finding import Finder
-from latecomer.store.found import Found
+from latecomer.store.source_files import Found
 
 
 def entry(number: int, *names: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.mutants import varint, with_footer
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.schemas.avro import parse_schema, reading
 from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
@@ -191,7 +191,7 @@ def test_an_object_that_is_read_as_text_may_have_a_text_that_is_not_utf_8(tmp_pa
 READ = """
 import sys
 import pyarrow as pa
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.parquet_reading import ParquetReading
 decoder, file = ParquetReading({"at": "string", "n": "bigint"}, sys.argv[2]), SourceFile(f"file://{sys.argv[1]}", 0, 9)

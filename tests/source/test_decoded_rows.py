@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.sources import Files, UnknownFields
 from latecomer.source.decode.base import FileDecoder, SourceFile
 from latecomer.source.decode.csv import CsvFiles

@@ -24,7 +24,7 @@ from obstore.store import MemoryStore
 
 from examples_kit import drawn
 from latecomer.config.columns import infer_columns, source_warnings
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.paths import SourcePath
 from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage

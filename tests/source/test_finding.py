@@ -15,7 +15,7 @@ from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
 from latecomer.errors import SourceOutage
 from latecomer.source.finding import Finder
-from latecomer.store import found
+from latecomer.store import source_files as found
 from latecomer.store.store import open_store
 from source.source_kit import landed, pipeline_in, rows_of, run_once, write_json, write_text
 

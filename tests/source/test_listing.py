@@ -12,7 +12,7 @@ from latecomer.config.paths import SourcePath, list_files
 from latecomer.errors import SourceOutage
 from latecomer.source import finding
 from latecomer.source.finding import Listing
-from latecomer.store.found import PathSet, digests_of
+from latecomer.store.source_files import PathSet, digests_of
 
 
 class Looking:

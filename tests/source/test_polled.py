@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from latecomer.config.models import Pipeline
-from latecomer.config.own import PolledSource
+from latecomer.config.user_classes import PolledSource
 from latecomer.errors import SourceOutage, StoreError
 from latecomer.source.polled import Polled
 from latecomer.store.answers import Answers

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.source.decode import limits, text_lines
 from latecomer.source.decode.base import SourceFile
 from latecomer.source.decode.limits import LongLine

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 KERNELS = (
-    "latecomer.log.split",
+    "latecomer.log.log_task",
     "latecomer.windowing.firing.tasks",
     "latecomer.windowing.log_computation",
 )

@@ -17,8 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.log.envelope import Given
+from latecomer.log.log_task import LogPlan, LogTask, Written, lane_folders, write_split
 from latecomer.log.private_columns import LogLane
-from latecomer.log.split import LogPlan, LogTask, Written, lane_folders, write_split
 from latecomer.source.choose import source_of
 from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.file_source import FileSource

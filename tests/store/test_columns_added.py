@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import latecomer
-from latecomer.config.merged import Columns
+from latecomer.config.all_columns import Columns
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run

@@ -27,7 +27,7 @@ from latecomer.store.holding.fences import Fence, confirm_held, in_force, requir
 from latecomer.store.holding.lease import Holder, LeaseClock, Watcher, read_lease
 from latecomer.store.holding.lock import COMPACT, LOCK, LeaseFile, exclusive, holder_of, lease_file
 from latecomer.store.pins import PINS
-from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
+from latecomer.store.source_turns import Turn, sources_away, take_turn, whose_turn, write_away
 from s3_kit import Bucket
 
 SCHEMA = pa.schema([("batch", pa.int64()), ("paise", pa.int32())])

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.errors import StoreError
-from latecomer.store import found
-from latecomer.store.found import Found, FoundLog, PathSet, digests_of
+from latecomer.store import source_files as found
+from latecomer.store.source_files import Found, FoundLog, PathSet, digests_of
 
 
 def some(*names: str) -> list[Found]:

@@ -16,10 +16,11 @@ from latecomer.observe import recorded
 from latecomer.observe.check import recorded_by
 from latecomer.observe.dashboard.answers import Answers, fingerprint
 from latecomer.observe.history import DAY
-from latecomer.store import files, kept
+from latecomer.store import cached_store as kept
+from latecomer.store import files
+from latecomer.store.cached_store import Shelf, SmallTable
 from latecomer.store.delta.commits import LOG, commit_file, last_version
 from latecomer.store.delta.table import Table, moments
-from latecomer.store.kept import Shelf, SmallTable
 from latecomer.store.layout import PUBLICATIONS
 from latecomer.store.store import open_store
 

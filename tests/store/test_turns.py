@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.errors import StoreError
-from latecomer.store.turns import SOURCES, TURN, Turn, TurnPart, take_turn, whose_turn
+from latecomer.store.source_turns import SOURCES, TURN, Turn, TurnPart, take_turn, whose_turn
 
 
 def test_a_turn_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.definitions import fix_if_unread
-from latecomer.store.found import Found, FoundLog
+from latecomer.store.source_files import Found, FoundLog
+from latecomer.store.source_turns import Turn, take_turn
 from latecomer.store.store import home_of
-from latecomer.store.turns import Turn, take_turn
 
 
 def test_a_store_that_only_has_its_pins_can_be_deleted(tmp_path: Path) -> None:

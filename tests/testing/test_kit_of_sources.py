@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from examples_kit import drawn
-from latecomer.config.merged import merged
+from latecomer.config.all_columns import merged
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
 from latecomer.store.store import Store

@@ -13,7 +13,7 @@ from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.windowing.seen import (
+from latecomer.windowing.visible_events import (
     FailedEvent,
     as_seen,
     can_fail,

@@ -20,7 +20,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge as judging
-from latecomer.windowing.fates import FATES
+from latecomer.windowing.fate_counts import FATES
 from latecomer.windowing.judge import fates, in_parts, judged
 from latecomer.windowing.log_computation import counts_by_batch, judged_parts
 from timeline_kit import watermarks_of

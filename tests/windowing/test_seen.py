@@ -13,7 +13,7 @@ from latecomer.config.sources import Files, Source
 from latecomer.model.expressions import expression
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.seen import as_seen, condition, spark_expressions
+from latecomer.windowing.visible_events import as_seen, condition, spark_expressions
 
 COLUMNS = {
     "at": "string",

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.logged_events import Logged, LogSplit
 from latecomer.spark.base import InProcess
 from latecomer.spark.value_or_null import VALUE
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.seen import spark_column
 from latecomer.windowing.spark_columns import computed
+from latecomer.windowing.visible_events import spark_column
 
 PIPELINE = Pipeline.model_validate(
     {

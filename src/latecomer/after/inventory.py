@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.registered import Registered, RegisteredJson
 from latecomer.errors import SourceError

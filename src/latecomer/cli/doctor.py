@@ -19,8 +19,8 @@ from latecomer.model.counting import counted
 from latecomer.objects.locations import Url
 
 if TYPE_CHECKING:
+    from latecomer.config.all_columns import Columns
     from latecomer.config.kafka import KafkaTopics
-    from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
     from latecomer.config.registered import Registered
 
@@ -86,7 +86,7 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
 def expressions(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     """The conditions and derived columns that Spark's SQL computes, before tasks get the events."""
     from latecomer.store.store import Store
-    from latecomer.windowing.seen import spark_expressions
+    from latecomer.windowing.visible_events import spark_expressions
 
     try:
         columns = _columns(pipeline, file)

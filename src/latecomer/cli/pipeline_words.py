@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from latecomer.config.encodings import UTF8
-from latecomer.config.own import Decoder
 from latecomer.config.registered import RegisteredJson, SchemaFormat
+from latecomer.config.user_classes import Decoder
 from latecomer.errors.redacting import redacted
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration

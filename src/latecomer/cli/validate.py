@@ -23,9 +23,9 @@ from latecomer.cli.pipeline_words import (
     watermark_in_words,
 )
 from latecomer.config.derived import derived_types, seen_types
-from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
 from latecomer.config.registered import RegisteredJson, SchemaFormat
+from latecomer.config.user_classes import Decoder
 from latecomer.config.views import place_in
 from latecomer.errors.harmless import harmless
 from latecomer.model.durations import format_duration
@@ -34,7 +34,7 @@ MOST_FILES = 1_000
 """How many of the newest files of the log are read for unknown fields."""
 
 if TYPE_CHECKING:
-    from latecomer.config.merged import Columns
+    from latecomer.config.all_columns import Columns
     from latecomer.config.models import Pipeline
     from latecomer.config.paths import SourcePath
 
@@ -149,7 +149,7 @@ def _unknown_fields(
 
 def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:
     from latecomer.store.store import Store
-    from latecomer.store.unknown import unknown_seen
+    from latecomer.store.unknown_fields import unknown_seen
 
     store = Store(pipeline, columns)
     seen = unknown_seen(store, store.events.files()[-MOST_FILES:])

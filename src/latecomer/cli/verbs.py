@@ -67,11 +67,11 @@ GROUPS = {
 if importlib.util.find_spec("latecomer.cli.demo") is None:
     del GROUPS["Run"]["demo"]
 _TOGETHER = {
-    "looking": ("panes", "late", "watermarks", "ledger", "gaps"),
+    "tables": ("panes", "late", "watermarks", "ledger", "gaps"),
     "reconcile": ("certify",),
     "corrections": ("correct", "serving"),
     "validate": ("schema",),
-    "health": ("status", "check", "dashboard", "metrics"),
+    "monitoring": ("status", "check", "dashboard", "metrics"),
     "upkeep": ("compact", "snapshot", "move", "upgrade"),
 }
 MODULES = {name: module for module, names in _TOGETHER.items() for name in names}

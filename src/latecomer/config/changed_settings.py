@@ -13,7 +13,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import NamedSource
 from latecomer.config.views import place_in
-from latecomer.config.written import Location
+from latecomer.config.yaml_lines import Location
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.strategies import OWN, STRATEGIES, Strategy
 from latecomer.model.windows import KINDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from latecomer.config.all_columns import Columns, differing
 from latecomer.config.columns import clashing_names
 from latecomer.config.derived import derived_problems, not_from_the_log, output_types, seen_types
-from latecomer.config.merged import Columns, differing
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE, UNSTORABLE
 from latecomer.config.outputs import Output

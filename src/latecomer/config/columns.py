@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.config.encodings import (
     LOOKED_AT_FIRST,
     UTF8,
@@ -27,8 +27,8 @@ from latecomer.config.encodings import (
     open_text,
     other_encoding,
 )
-from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, special_files
+from latecomer.config.user_classes import Decoder
 from latecomer.errors import SourceError
 from latecomer.model.counting import counted
 from latecomer.model.paths import DEEPEST

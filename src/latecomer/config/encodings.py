@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from io import TextIOWrapper
 from typing import Any, BinaryIO, TextIO
 
-from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.model.words import words
 from latecomer.objects.readable import Readable
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import NAME, Pipeline
-from latecomer.config.own import OWN, PolledSource
 from latecomer.config.sources import SOURCES
+from latecomer.config.user_classes import OWN, PolledSource
 from latecomer.model.aggregates import FUNCTIONS, SYNONYMS, shown_function
 from latecomer.model.base import object_schema
 from latecomer.model.durations import PARTS, format_duration

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
-from latecomer.config.own import PolledSource
 from latecomer.config.secrets import resolved
+from latecomer.config.user_classes import PolledSource
 from latecomer.errors.redacting import conceal, concealed_in, is_secret
 from latecomer.model.base import Model
 from latecomer.model.words import words

@@ -8,16 +8,17 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from latecomer.config import checks, column_checks, custom, lateness_checks
+from latecomer.config import checks, column_checks, lateness_checks
+from latecomer.config import loading_classes as custom
 from latecomer.config.kafka import StartAt
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.operation import Alerts, Lease, Retention, Schedule, Upkeep
 from latecomer.config.outputs import Output
-from latecomer.config.own import OWN
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.sources import SOURCES, NamedSource, Source
+from latecomer.config.user_classes import OWN
 from latecomer.config.views import in_source
-from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
+from latecomer.config.yaml_lines import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem, nearest
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.base import in_own_words

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from latecomer.config.load import at_line
 from latecomer.config.secrets import reference_problems, resolved
-from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
+from latecomer.config.yaml_lines import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import LatecomerError, PipelineError, Problem, did_you_mean
 from latecomer.model.base import in_own_words
 from latecomer.objects.small_files import small_text

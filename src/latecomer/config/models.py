@@ -24,14 +24,14 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.custom import load_own, load_strategy
+from latecomer.config.loading_classes import load_own, load_strategy
 from latecomer.config.operation import Alerts, Lease, Retention, Schedule, Upkeep, written_upkeep
 from latecomer.config.outputs import Output
-from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import DerivedColumn, SourceColumn, WrittenEither, seen_columns, source_name
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
+from latecomer.config.user_classes import Decoder
 from latecomer.model.base import Model
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from latecomer.config.damage import PARQUET, DamagedFile, damage_found
+from latecomer.config.damaged_files import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
 from latecomer.model.words import in_backticks

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from latecomer.config.load import parse_pipeline
-from latecomer.config.written import Nodes, compose
+from latecomer.config.yaml_lines import Nodes, compose
 from latecomer.errors import PipelineError, Problem
 
 Path_ = tuple[str, ...]

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from latecomer.config.own import Decoder
 from latecomer.config.secrets import resolved
+from latecomer.config.user_classes import Decoder
 from latecomer.errors import SourceError
 from latecomer.errors.redacting import conceal
 from latecomer.objects.small_files import named_file, small_text

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, WithJsonSchema, field_validator
 
 from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
-from latecomer.config.own import OWN, Named, Written, own_schema
 from latecomer.config.secrets import without_references
+from latecomer.config.user_classes import OWN, Named, Written, own_schema
 from latecomer.errors.redacting import redacted
 from latecomer.model.base import object_schema
 from latecomer.model.panes import Accumulation

@@ -18,10 +18,13 @@ from pydantic import (
     model_validator,
 )
 
-from latecomer.config.custom import load_own, load_strategy, made_with, mistake
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import (
+from latecomer.config.loading_classes import load_own, load_strategy, made_with, mistake
+from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat
+from latecomer.config.renames import WrittenColumn
+from latecomer.config.sizes import FileSize, LineSize
+from latecomer.config.user_classes import (
     OWN,
     Decoder,
     PolledSource,
@@ -30,9 +33,6 @@ from latecomer.config.own import (
     own_schema,
     read_source,
 )
-from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat
-from latecomer.config.renames import WrittenColumn
-from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model, object_schema
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.types import flat_types

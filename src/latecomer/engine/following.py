@@ -25,8 +25,8 @@ from latecomer.errors import SourceOutage
 from latecomer.model.source_order import Plan, ReadTo, Waiting, next_batch
 from latecomer.source.base import FollowedSource, Slice
 from latecomer.source.choose import sources_of
+from latecomer.store.source_turns import Turn, TurnPart
 from latecomer.store.store import home_of
-from latecomer.store.turns import Turn, TurnPart
 
 LOG = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.2

@@ -14,9 +14,9 @@ from dataclasses import replace
 from functools import partial
 
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import heartbeat
 from latecomer.engine.rebuilds import publish_rebuilds
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
+from latecomer.engine.without_data import heartbeat
 from latecomer.errors import SchemaOutage, StoreError
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -24,7 +24,7 @@ from latecomer.source.base import MergedSlice, Part, Slice
 from latecomer.source.decode.retrying import waits
 from latecomer.store.holding.fences import require_held
 from latecomer.store.pins import is_store
-from latecomer.store.turns import Turn, sources_away, take_turn, whose_turn, write_away
+from latecomer.store.source_turns import Turn, sources_away, take_turn, whose_turn, write_away
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0

@@ -33,7 +33,7 @@ from latecomer.store.store import Store
 from latecomer.windowing.firing.job import FiringJob
 from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.republish import require_brought_over
-from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.widening import require_widenable, widen_tables
 
 if TYPE_CHECKING:

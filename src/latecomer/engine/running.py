@@ -16,18 +16,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from latecomer.config import checks
+from latecomer.config.all_columns import Columns
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against, check_secrets
-from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
 from latecomer.config.views import place_in
 from latecomer.engine.following import follow
 from latecomer.engine.ledger.report import BatchProgress, BatchReport, progress_of
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
+from latecomer.engine.spark_progress import Watch, watch_of, watched
 from latecomer.engine.starting import start_engine
-from latecomer.engine.watching import Watch, watch_of, watched
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
 from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.log.timeline.keeper import TimelineKeeper
@@ -49,7 +49,7 @@ from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
-from latecomer.store.unknown import NONE_SEEN, UnknownSeen
+from latecomer.store.unknown_fields import NONE_SEEN, UnknownSeen
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)

@@ -25,15 +25,15 @@ from latecomer.engine.rebuilds import (
     logic_of,
     refuse_stale_rebuilds,
 )
-from latecomer.log.logged import Logged, Repeated
+from latecomer.log.logged_events import Logged, Repeated
 from latecomer.model.ledger import ASSIGNMENTS, Entry
 from latecomer.store.coverage import outputs_to_compute, reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
 from latecomer.store.store import as_received_sql
-from latecomer.windowing.fates import Counts
+from latecomer.windowing.fate_counts import Counts
 from latecomer.windowing.firing.output import Batch, OutputLogic
-from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.firing.session_output import output_logic
 
 LOG = logging.getLogger(__name__)
 

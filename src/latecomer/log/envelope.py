@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.log.moments import event_numbers, flags, micros, possible
 from latecomer.log.private_columns import RAW, REASON
 from latecomer.model import types

@@ -1,6 +1,6 @@
 """The event log: everything received, written once, before anything is computed from it.
 
-Tasks write the files (`log/split.py`); the driver commits them, and reads the log back as splits.
+Tasks write the files (`log/log_task.py`); the driver commits them, and reads the log back as splits.
 """
 
 from __future__ import annotations
@@ -15,17 +15,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.portable import portable
-from latecomer.log.attempts import Attempt, numbered, without_repeated
+from latecomer.config.for_tasks import portable
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
 from latecomer.log.known_ids import KnownIds, remembered_since
-from latecomer.log.logged import Logged, LogSplit, OtherTicks, Repeated
-from latecomer.log.marks_on_spark import marks_by_spark
-from latecomer.log.measures import amounts_of_letter
-from latecomer.log.private_columns import LogLane
-from latecomer.log.repeated import repeated_in
-from latecomer.log.split import (
+from latecomer.log.log_task import (
     LogPlan,
     LogTask,
     Written,
@@ -34,7 +28,13 @@ from latecomer.log.split import (
     lane_folders,
     write_split,
 )
+from latecomer.log.logged_events import Logged, LogSplit, OtherTicks, Repeated
+from latecomer.log.marks_on_spark import marks_by_spark
+from latecomer.log.measures import amounts_of_letter
+from latecomer.log.private_columns import LogLane
+from latecomer.log.repeated import repeated_in
 from latecomer.log.summaries import TickSummaries, added, summarised, sums_of, tick_table
+from latecomer.log.task_results import Attempt, numbered, without_repeated
 from latecomer.model.simple_predicates import needs_spark
 from latecomer.model.source_order import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
@@ -63,7 +63,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, new_token, remove_all
 from latecomer.store.layout import Reading
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
-from latecomer.store.unknown import NONE_SEEN, unknown_seen
+from latecomer.store.unknown_fields import NONE_SEEN, unknown_seen
 
 _Result = TypeVar("_Result")
 TASK_BYTES = 4 << 20

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
+from latecomer.config.for_tasks import portable
 from latecomer.config.names import PRIVATE
-from latecomer.config.portable import portable
 from latecomer.errors import BUG, StoreError
-from latecomer.log.logged import LogSplit
+from latecomer.log.logged_events import LogSplit
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Segment, by_hash, opened
-from latecomer.log.logged import IDS
+from latecomer.log.logged_events import IDS
 from latecomer.model.array_types import Integers, Unsigned
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros

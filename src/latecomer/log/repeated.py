@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.hashes import hash_ids
-from latecomer.log.logged import COLUMNS, IDS, LogSplit, Repeated, has_id
+from latecomer.log.logged_events import COLUMNS, IDS, LogSplit, Repeated, has_id
 from latecomer.log.private_columns import CAME, FIRST_BATCH
 from latecomer.model.array_types import Unsigned
 from latecomer.model.arrays import flat

@@ -18,7 +18,7 @@ from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import exact_amounts
-from latecomer.model.marks import SummaryColumns
+from latecomer.model.partition_marks import SummaryColumns
 from latecomer.model.simple_predicates import needs_spark, predicate
 from latecomer.model.strategies import PLAIN, REACH, Needs, TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME

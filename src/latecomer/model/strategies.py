@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.model import recent
+from latecomer.model import recent_ticks as recent
 from latecomer.model.base import Model
 from latecomer.model.durations import WRITTEN_POSITIVE, Duration, PositiveDuration, format_duration
 from latecomer.model.predicates import check_where, with_paths_quoted
@@ -369,7 +369,7 @@ class Punctuated(_Delayed):
 class Custom(Strategy):
     """A strategy of your own as the file names it: the class, and what to make it with.
 
-    It stands for the class until the file is loaded; see `latecomer.config.custom`.
+    It stands for the class until the file is loaded; see `latecomer.config.loading_classes`.
     """
 
     strategy: Annotated[

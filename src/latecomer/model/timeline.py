@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from latecomer.model.asking import advanced, lag_of, mark_of, storable
-from latecomer.model.holding import PATIENCE, SilentPartition
-from latecomer.model.marks import Active, Marks, Moving, PartitionMark, SummaryColumns
+from latecomer.model.partition_marks import Active, Marks, Moving, PartitionMark, SummaryColumns
+from latecomer.model.silent_partitions import PATIENCE, SilentPartition
 from latecomer.model.strategies import Ascending, Bounded, State, Strategy, TickSummary
+from latecomer.model.strategy_calls import advanced, lag_of, mark_of, storable
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 

@@ -19,8 +19,8 @@ from latecomer.errors import SinkError, first_line
 from latecomer.sink import database_file
 from latecomer.sink.base import Steps, take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
+from latecomer.sink.file_turns import turn_at
 from latecomer.sink.settling import settle
-from latecomer.sink.turns import turn_at
 from latecomer.store.files import sync_folder
 from latecomer.store.sql import double_quoted, listed
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
 
+from latecomer.config.for_tasks import portable
 from latecomer.config.models import Pipeline
-from latecomer.config.portable import portable
 from latecomer.model.source_order import ReadTo
 from latecomer.source.decode.base import Split as Split
 from latecomer.source.decode.framing import UnknownSchemas

@@ -22,8 +22,8 @@ from latecomer.config.paths import SourcePath
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.store import files
 from latecomer.store.files import Location
-from latecomer.store.found import Found, in_reading_order
 from latecomer.store.recovery import RESTORE
+from latecomer.store.source_files import Found, in_reading_order
 
 CHECKPOINT, PARTS = "checkpoint", "parts.json"
 OFFSETS, COMMITS, FOUND = "offsets", "commits", "sources/0"

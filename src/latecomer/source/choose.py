@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latecomer.config.merged import Columns
+from latecomer.config.all_columns import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.registered import RegisteredJson
 from latecomer.source.base import FollowedSource

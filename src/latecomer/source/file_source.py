@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.names import PRIVATE
 from latecomer.source.base import Chunk, Slice
 from latecomer.source.decode.base import FileDecoder, FileSplit, Split

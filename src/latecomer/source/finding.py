@@ -29,7 +29,7 @@ from latecomer.source.checkpoint import CHECKPOINT, remove_checkpoint, taken_ove
 from latecomer.source.decode.base import SourceFile
 from latecomer.store import files
 from latecomer.store.files import Location
-from latecomer.store.found import Found, FoundLog, PathSet, digests_of, in_reading_order
+from latecomer.store.source_files import Found, FoundLog, PathSet, digests_of, in_reading_order
 
 LOG = logging.getLogger(__name__)
 SETTLED = 3.0

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.own import PolledSource
+from latecomer.config.user_classes import PolledSource
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Chunk, FollowedSource, Slice, Split

@@ -6,7 +6,7 @@ Users' own sources fill the first of them too: `PolledSource` defines their name
 from __future__ import annotations
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.own import PolledSource
+from latecomer.config.user_classes import PolledSource
 from latecomer.source.decode.private_columns import BROKEN as BROKEN
 from latecomer.source.decode.private_columns import POSITION as POSITION
 

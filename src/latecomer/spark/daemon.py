@@ -24,7 +24,7 @@ _NEEDED = (
     "latecomer.notebook",
     "latecomer.spark.tasks",
     "latecomer.source.file_source",
-    "latecomer.log.split",
+    "latecomer.log.log_task",
     "latecomer.windowing.firing.tasks",
 )
 

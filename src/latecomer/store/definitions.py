@@ -25,7 +25,7 @@ from latecomer.store.delta.table import Table
 from latecomer.store.files import Location
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.pins import PINS
-from latecomer.store.turns import SOURCES
+from latecomer.store.source_turns import SOURCES
 
 WALL_CLOCK = "wall"
 """Pinned with windows shorter than a day in a zone: they follow its wall clock."""

@@ -14,10 +14,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from latecomer.config.derived import derived_types, seen_types
+from latecomer.config.for_tasks import portable
 from latecomer.config.models import Pipeline
 from latecomer.config.names import UNSTORABLE
 from latecomer.config.outputs import Output
-from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import MOMENTS, Aggregate
 from latecomer.model.verdicts import Fate

@@ -16,7 +16,7 @@ from typing import Any
 
 from latecomer.config.avro_files import file_schema
 from latecomer.config.columns import SAMPLE_FILES
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import list_files
 from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson, SchemaFormat, schema_text

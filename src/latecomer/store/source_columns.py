@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from latecomer.config.all_columns import Columns, merged
 from latecomer.config.columns import infer_columns
 from latecomer.config.kafka import METADATA
 from latecomer.config.load import check_renames
-from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Pipeline
-from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.registered import Registered, RegisteredJson, SchemaFormat
 from latecomer.config.renames import seen_columns
+from latecomer.config.user_classes import Decoder, PolledSource
 from latecomer.config.views import place_in
 from latecomer.errors import SourceError, StoreMismatch, first_line
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type

@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from latecomer.config.merged import Columns
+from latecomer.config.all_columns import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.errors import NoStore, StoreMismatch, other_settings

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
-from latecomer.config.merged import Columns, merged
+from latecomer.config.all_columns import Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.starting import start_engine
+from latecomer.engine.without_data import complete_without_data, drain_input, heartbeat
 from latecomer.log.events import EventLog
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -46,9 +46,9 @@ from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
-from latecomer.windowing.fates import FATES
+from latecomer.windowing.fate_counts import FATES
 from latecomer.windowing.judge import judged
-from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.visible_events import event_tables, stored_columns
 
 Spot = tuple[str, int]
 """The batch of a row, and its place in it."""

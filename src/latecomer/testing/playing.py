@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
 from latecomer.model.ledger import unbalanced

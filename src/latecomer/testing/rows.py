@@ -10,7 +10,7 @@ from functools import cached_property
 from struct import pack, unpack
 from typing import Any
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.errors import did_you_mean
 from latecomer.model import types

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal, Self
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.model.durations import parse_duration

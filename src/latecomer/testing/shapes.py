@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from latecomer.config.all_columns import SOURCE, Columns, merged
 from latecomer.config.load import check_against
-from latecomer.config.merged import SOURCE, Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.errors import Problem, did_you_mean
 from latecomer.model.durations import to_moment

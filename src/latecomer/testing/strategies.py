@@ -17,7 +17,7 @@ try:
 except ImportError as error:  # pragma: no cover - the tests have it
     raise ImportError("latecomer.testing.strategies needs Hypothesis: pip install hypothesis") from error
 
-from latecomer.config.merged import SOURCE
+from latecomer.config.all_columns import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
 from latecomer.model import types

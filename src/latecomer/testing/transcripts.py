@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from latecomer.config.all_columns import Columns
 from latecomer.config.column_checks import check_columns
 from latecomer.config.load import at_line, load_pipeline, pipeline_of
-from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
-from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
+from latecomer.config.yaml_lines import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem, nearest
 from latecomer.model.oracle.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.types import normal_type

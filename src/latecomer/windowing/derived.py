@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.logged_events import Logged, LogSplit
 from latecomer.model.windows import Window
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import build_session, own_session
@@ -18,8 +18,8 @@ from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import KeptScratch, log_file
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
-from latecomer.windowing.seen import as_seen, event_tables, stored_columns
 from latecomer.windowing.spark_columns import computed
+from latecomer.windowing.visible_events import as_seen, event_tables, stored_columns
 
 _PLACE = ("batch", "origin", "position")
 

@@ -15,8 +15,8 @@ from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Session, Windows
 from latecomer.store.layout import EventLayout
 from latecomer.store.private_columns import when_column
-from latecomer.windowing.fates import CODES
-from latecomer.windowing.seen import as_seen, entering, holds
+from latecomer.windowing.fate_counts import CODES
+from latecomer.windowing.visible_events import as_seen, entering, holds
 
 MOST_WINDOWS = 1_000_000
 """The most rows that are made from events at once: one for each window of an event."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged
+from latecomer.log.logged_events import Logged
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.array_types import Flags, Micros
 from latecomer.model.arrays import flat
@@ -27,10 +27,10 @@ from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.aggregates.base import as_count
-from latecomer.windowing.fates import CODES, FATES, Counts, Periods
+from latecomer.windowing.fate_counts import CODES, FATES, Counts, Periods
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import event_tables, failed_letters, stored_columns
+from latecomer.windowing.visible_events import event_tables, failed_letters, stored_columns
 
 _Result = TypeVar("_Result")
 

@@ -31,7 +31,7 @@ from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates import states_of
 from latecomer.windowing.aggregates.base import Columns, Events, Groups, State, alike, column_of, only
 from latecomer.windowing.aggregates.exact import SHORT, with_room
-from latecomer.windowing.fates import CODES, ENTERS
+from latecomer.windowing.fate_counts import CODES, ENTERS
 from latecomer.windowing.private_columns import (
     END,
     FATE,

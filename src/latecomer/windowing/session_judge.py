@@ -1,4 +1,4 @@
-"""Who may join a session: the rule of `model/sessions`, on columns.
+"""Who may join a session: the rule of `model/oracle/sessions.py`, on columns.
 
 An event at or after the watermark of its arrival is *prompt*: it is on time, since every closed session ends before it.
 One behind the watermark is a *suspect*. Its fate depends on the sessions that were there when it came. So the suspects
@@ -24,11 +24,11 @@ from latecomer.model.windows import Session
 from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.private_columns import when_column
-from latecomer.windowing.fates import CODES, ENTERS, Periods
+from latecomer.windowing.fate_counts import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Judged, fates
 from latecomer.windowing.private_columns import BATCH, END, KEY, START, TICK
-from latecomer.windowing.seen import as_seen, entering, holds, stored_columns
 from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
+from latecomer.windowing.visible_events import as_seen, entering, holds, stored_columns
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
 """The order in which events came: its columns, and those of the log."""

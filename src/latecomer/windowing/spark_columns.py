@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.derived import derived_types
 from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.logged_events import Logged, LogSplit
 from latecomer.log.private_columns import LOGGED
 from latecomer.spark.at_url import frame_of, write_frame
 from latecomer.spark.base import Runner, shared_out
@@ -24,7 +24,7 @@ from latecomer.store.files import Location, footer, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.private_columns import BATCH
-from latecomer.windowing.seen import spark_column, spark_expressions
+from latecomer.windowing.visible_events import spark_column, spark_expressions
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from latecomer.after.replay.comparison import Side, compare_output
 from latecomer.after.replay.replaying import Replay, replay
 from latecomer.cli import main
 from latecomer.config.outputs import Output
-from latecomer.engine.quiet import drain_input, heartbeat
+from latecomer.engine.without_data import drain_input, heartbeat
 from latecomer.errors import NoStore, PipelineError, StoreError, StoreMismatch
 from latecomer.log.timeline.keeper import Origin
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat

@@ -19,7 +19,7 @@ from latecomer.log.events import Received
 from latecomer.log.summaries import added
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
-from latecomer.windowing.fates import Counts
+from latecomer.windowing.fate_counts import Counts
 
 KIND = "decimal(28,6)"
 ONE, TWO, THREE = map(

@@ -19,10 +19,10 @@ from latecomer.config.outputs import Output
 from latecomer.engine.following import follow
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.engine.upkeep import copies
 from latecomer.engine.upkeep.copies import move, snapshot
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import NoStore, StoreError, StoreInUse, StoreMismatch
 from latecomer.model.strategies import Bounded
 from latecomer.spark.base import InProcess

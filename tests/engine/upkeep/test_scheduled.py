@@ -15,10 +15,10 @@ from latecomer.config.load import load_pipeline
 from latecomer.config.operation import Upkeep
 from latecomer.config.outputs import Output
 from latecomer.engine.intake import Intake
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.upkeep import scheduled
 from latecomer.engine.upkeep.compacting import UPKEEP, UpkeepNote, compact
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import PipelineError
 from latecomer.model.strategies import Bounded
 from latecomer.store.holding.lock import BRIEFLY, COMPACT, exclusive

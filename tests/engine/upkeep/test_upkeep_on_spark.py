@@ -29,9 +29,9 @@ from latecomer.config.operation import Retention
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.engine.upkeep.compacting import compact
+from latecomer.engine.without_data import drain_input
 from latecomer.errors import NoStore, NotCovered
 from latecomer.model.durations import to_moment
 from latecomer.model.oracle.interpreter import Interpretation

@@ -23,7 +23,7 @@ from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
 from latecomer.windowing.firing.job import FiringJob, Needs, may_fire
 from latecomer.windowing.firing.output import Batch
-from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.private_columns import PaneLane
 
 WINDOW_END = datetime(9997, 12, 31, tzinfo=UTC)

@@ -14,7 +14,7 @@ from latecomer.store.delta.snapshots import Snapshot, query_snapshots
 from latecomer.store.delta.tables import explained
 
 if TYPE_CHECKING:  # a task imports it where it has dead letters to read
-    from latecomer.store.failed import FailedLetters
+    from latecomer.store.failed_events import FailedLetters
 
 Finish = Callable[[pa.Table], pa.Table]
 

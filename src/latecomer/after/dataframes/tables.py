@@ -34,7 +34,7 @@ from latecomer.spark.base import in_turn_together
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.delta.data_files import DataFile, batches_of
 from latecomer.store.delta.snapshots import Snapshot, snapshot
-from latecomer.store.failed import failed_letters, letters_of
+from latecomer.store.failed_events import failed_letters, letters_of
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.publications import Publications
 from latecomer.store.repairs import standing_letters_in_sql

@@ -53,7 +53,7 @@ from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.standing import publication_order
 from latecomer.store.store import joining
-from latecomer.windowing.fates import Periods
+from latecomer.windowing.fate_counts import Periods
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
 

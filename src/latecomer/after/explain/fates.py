@@ -22,7 +22,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, OnError, Verdict, fate
 from latecomer.model.windows import Session, Window
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.windowing.fates import Periods
+from latecomer.windowing.fate_counts import Periods
 from latecomer.windowing.session_judge import KeySessions, bound_of, session_of
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.arguments import path_of
-from latecomer.config.damage import DamagedFile
-from latecomer.config.own import Decoder
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.registered import Avro
+from latecomer.config.user_classes import Decoder
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from latecomer.after.checked_store import checked_store
 from latecomer.after.letters.choosing import Choice, chosen_source, mistakes_in, picked, records_of
-from latecomer.after.opening import checked_store
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.report import BatchReport

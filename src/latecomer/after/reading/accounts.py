@@ -31,7 +31,7 @@ from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.delta.table import Table
-from latecomer.store.failed import standing_failed
+from latecomer.store.failed_events import standing_failed
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.repairs import standing_letters
 from latecomer.store.sql import double_quoted, moment_literal, text_literal

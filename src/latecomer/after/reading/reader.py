@@ -13,7 +13,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.opening import not_computed
+from latecomer.after.checked_store import not_computed
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.questions import (
     OUTPUT,
@@ -46,12 +46,12 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
 from latecomer.model.durations import to_micros
-from latecomer.model.holding import SilentPartition
+from latecomer.model.silent_partitions import SilentPartition
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
 from latecomer.store.definitions import definition_of, require_wall_clock
 from latecomer.store.delta.table import Table
-from latecomer.store.failed import standing_failed
+from latecomer.store.failed_events import standing_failed
 from latecomer.store.layout import LEDGER, UNIT_ORDER, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publications import Publications

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from latecomer.after.opening import checked_store, not_computed
+from latecomer.after.checked_store import checked_store, not_computed
 from latecomer.after.rebuild.planning import planned, require_range
 from latecomer.config import checks
 from latecomer.config.models import Pipeline
@@ -45,7 +45,7 @@ from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store, open_store
-from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.widening import require_widenable
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.events import EventLog
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.logged_events import Logged, LogSplit
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -29,7 +29,7 @@ from latecomer.store.private_columns import EVENTS, SINCE, UNSETTLED, WAITING_EV
 from latecomer.windowing.firing.empty import zero_sums
 from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.firing.panes import constant, last_of, places_of
-from latecomer.windowing.firing.sessions import SessionLogic
+from latecomer.windowing.firing.session_output import SessionLogic
 from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.private_columns import END, START

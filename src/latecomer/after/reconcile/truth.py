@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
 from latecomer.log.events import EventLog
-from latecomer.log.logged import Logged
+from latecomer.log.logged_events import Logged
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -31,10 +31,10 @@ from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_windows
 from latecomer.store.files import log_file, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
-from latecomer.store.past import ReplayStore
-from latecomer.windowing.fates import CODES, Periods
+from latecomer.store.past_store import ReplayStore
+from latecomer.windowing.fate_counts import CODES, Periods
 from latecomer.windowing.firing.output import Batch, OutputLogic
-from latecomer.windowing.firing.sessions import SessionLogic, output_logic
+from latecomer.windowing.firing.session_output import SessionLogic, output_logic
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.log_computation import only_on_time
 from latecomer.windowing.merge import Merger

@@ -7,13 +7,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 from latecomer.log.events import EventLog, LoggedBatch
-from latecomer.log.logged import OtherTicks
+from latecomer.log.logged_events import OtherTicks
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import NO_CLOCK, Clock, Slice
 from latecomer.spark.base import Runner
 from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until
-from latecomer.store.past import ReplayStore
+from latecomer.store.past_store import ReplayStore
 
 
 class PastLog(EventLog):

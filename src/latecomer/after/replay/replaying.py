@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from latecomer.after.opening import not_computed
+from latecomer.after.checked_store import not_computed
 from latecomer.after.rebuild.planning import planned
 from latecomer.after.replay.comparison import (
     CHANGES,
@@ -38,9 +38,9 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.places import url_problem
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.rebuilds import complete_rebuild, logic_of, publish_repaired
 from latecomer.engine.starting import compute_from_log, use_outputs
+from latecomer.engine.without_data import complete_without_data, drain_input, heartbeat
 from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.log.repeated import came_again
 from latecomer.model.durations import to_micros
@@ -55,7 +55,7 @@ from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import reached_by_output, require_covered
 from latecomer.store.files import Location, exists, is_folder, log_file, make_folder, names, scratch
-from latecomer.store.past import PastTable, ReplayStore
+from latecomer.store.past_store import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.store import Store, joining, open_store

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from latecomer.errors import BUG, LedgerError
-from latecomer.log.logged import COLUMNS, Logged, LogSplit, Repeated
+from latecomer.log.logged_events import COLUMNS, Logged, LogSplit, Repeated
 from latecomer.log.summaries import amounts_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, exact_amounts, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
 from latecomer.store.delta.data_files import batch_of, batches_of
 from latecomer.store.delta.table import Table
 from latecomer.store.layout import LEDGER
-from latecomer.windowing.fates import Counts
+from latecomer.windowing.fate_counts import Counts
 
 if TYPE_CHECKING:
     from latecomer.log.events import LoggedBatch, Received

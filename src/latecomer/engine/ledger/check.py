@@ -49,7 +49,7 @@ from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.windowing.firing.output import Batch, OutputLogic
-from latecomer.windowing.firing.sessions import output_logic
+from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.spark_columns import computed
 
 LOGGER = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from latecomer.model.written_values import json_seconds
 
 if TYPE_CHECKING:
     from latecomer.log.events import Received
-    from latecomer.model.holding import SilentPartition
     from latecomer.model.ledger import Entry
+    from latecomer.model.silent_partitions import SilentPartition
     from latecomer.model.timeline import OutOfStep
     from latecomer.store.delta.data_files import DataFile
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.durations import to_micros
-from latecomer.model.holding import SilentPartition, holding_in_words
-from latecomer.model.marks import SummaryColumns
+from latecomer.model.partition_marks import SummaryColumns
+from latecomer.model.silent_partitions import SilentPartition, holding_in_words
 from latecomer.model.source_order import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline

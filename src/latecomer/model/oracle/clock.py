@@ -12,7 +12,6 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.simple_predicates import Predicate
 from latecomer.model.sources import BySource
@@ -25,6 +24,7 @@ from latecomer.model.strategies import (
     Strategy,
     TickSummary,
 )
+from latecomer.model.strategy_calls import advanced, lag_of, mark_of, storable
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 

@@ -16,7 +16,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.errors import PipelineError, Problem, did_you_mean
-from latecomer.log.logged import COLUMNS
+from latecomer.log.logged_events import COLUMNS
 from latecomer.log.repeated import again_in_words, came_again
 from latecomer.model import types
 from latecomer.model.expressions import expression

@@ -25,10 +25,10 @@ from latecomer.observe.dashboard.ledger import ledger, of_fate
 from latecomer.observe.dashboard.now import now, sinks
 from latecomer.observe.dashboard.parameters import Query
 from latecomer.observe.dashboard.views import arrivals, estimates, explained, lateness, windows
+from latecomer.store.cached_store import Shelf
 from latecomer.store.delta.commits import last_version
 from latecomer.store.files import Location, read_text
 from latecomer.store.holding.lock import running_on
-from latecomer.store.kept import Shelf
 from latecomer.store.pins import PINS
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store, open_store

@@ -24,7 +24,7 @@ from latecomer.observe.dashboard.parameters import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
 from latecomer.store.delta.table import Table
-from latecomer.store.failed import letters_of
+from latecomer.store.failed_events import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.standing import DEAD_LETTER_ORDER, LATE_ORDER

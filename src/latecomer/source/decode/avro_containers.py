@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.avro_files import SYNC_SIZE, Head, file_head
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from latecomer.config.models import Pipeline
-from latecomer.config.own import Decoder
 from latecomer.config.registered import Avro, Protobuf, Registered, RegisteredJson
+from latecomer.config.user_classes import Decoder
 from latecomer.schemas.packages import protobuf_model
 from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.avro_messages import AvroMessages

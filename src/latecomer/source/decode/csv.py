@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from latecomer.config.columns import csv_row
-from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, is_text, open_text, other_encoding
 from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.csv_rows import CsvLines

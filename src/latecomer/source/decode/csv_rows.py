@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat

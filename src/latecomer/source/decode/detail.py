@@ -14,9 +14,9 @@ from typing import Any
 
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
-from latecomer.config.own import Decoder
 from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.sizes import format_size
+from latecomer.config.user_classes import Decoder
 from latecomer.errors import shortened
 from latecomer.model import types
 from latecomer.model.counting import counted

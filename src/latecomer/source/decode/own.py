@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.own import Decoder
+from latecomer.config.user_classes import Decoder
 from latecomer.errors import SourceError, first_line
 from latecomer.source.decode.base import FileSplit, RecordDecoder, other_columns
 from latecomer.source.decode.limits import LongLine

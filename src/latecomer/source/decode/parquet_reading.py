@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from latecomer.config.damage import PARQUET, DamagedFile, damage_found
+from latecomer.config.damaged_files import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Flags

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.model.array_types import Flags
 from latecomer.model.types import INTEGERS, is_nested
 from latecomer.source.decode.json_text import (

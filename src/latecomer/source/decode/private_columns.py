@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.config.names import PRIVATE
-from latecomer.config.own import PolledSource
+from latecomer.config.user_classes import PolledSource
 
 RECORD = PolledSource.RECORD
 """The bytes of a record before it is decoded, binary."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from latecomer.config.damage import DamagedFile
+from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.encodings import file_encoding
 from latecomer.config.sources import Files, UnknownFields
 from latecomer.model.written_numbers import AS_USUAL, Numbers

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.config.sizes import format_size
 from latecomer.model.array_types import Flags, Integers

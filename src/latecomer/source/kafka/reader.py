@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from pydantic import PrivateAttr
 
 from latecomer.config.kafka import ClientSettings, KafkaTopics, StartAt, client_options, written_settings
-from latecomer.config.own import PolledSource
 from latecomer.config.secrets import reference_problems, resolved
+from latecomer.config.user_classes import PolledSource
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros

@@ -34,7 +34,7 @@ from latecomer.store.holding.lease import (
     read_lease,
 )
 from latecomer.store.pins import PINS
-from latecomer.store.turns import AWAY, SOURCES, TURN
+from latecomer.store.source_turns import AWAY, SOURCES, TURN
 
 LOG = logging.getLogger(__name__)
 LOCK = ".lock"

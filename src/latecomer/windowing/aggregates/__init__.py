@@ -65,7 +65,7 @@ from latecomer.windowing.aggregates.sums import (
     no_row,
     with_fate,
 )
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fate_counts import CODES
 
 SAFE_DIGITS = 28
 """The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""

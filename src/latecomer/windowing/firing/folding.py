@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
-from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.logged_events import Logged, LogSplit
 from latecomer.log.timeline.watermarks import JudgingWatermarks, Watermarks
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, OnError, Verdict
@@ -22,15 +22,15 @@ from latecomer.spark.base import Parted, Shared
 from latecomer.store.files import Location, new_token, sync, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.buckets import bucket_of
-from latecomer.windowing.fates import CODES, Counts
+from latecomer.windowing.fate_counts import CODES, Counts
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within_batch import folded
 from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY
-from latecomer.windowing.seen import can_fail, event_tables, failed_letters, stored_columns
 from latecomer.windowing.session_judge import ORDER, Arrivals, arrivals_of
+from latecomer.windowing.visible_events import can_fail, event_tables, failed_letters, stored_columns
 
 SIDE_OUTPUT, FAILED = "side_output", "failed"
 """Two more lanes: events that came too late for their windows, and those that the output cannot compute."""

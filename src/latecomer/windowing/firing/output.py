@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from latecomer.log.events import LoggedBatch
-from latecomer.log.logged import Logged
+from latecomer.log.logged_events import Logged
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import Runner
@@ -20,7 +20,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.windowing.fates import Counts, Periods
+from latecomer.windowing.fate_counts import Counts, Periods
 from latecomer.windowing.firing.empty import KnownKeys
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Made
 from latecomer.windowing.firing.panes import CLOSING

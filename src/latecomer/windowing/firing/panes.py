@@ -17,7 +17,7 @@ from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.private_columns import EVENTS, SINCE
-from latecomer.windowing.fates import CODES, FATE_NAMES
+from latecomer.windowing.fate_counts import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import (

@@ -28,7 +28,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate
 from latecomer.store.private_columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
-from latecomer.windowing.fates import CODES, ENTERS, Periods
+from latecomer.windowing.fate_counts import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import END, FATE, START

@@ -32,7 +32,7 @@ from latecomer.store.private_columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fate_counts import CODES
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.panes import constant, numbers, taken_back
 from latecomer.windowing.firing.session_bucket import (

@@ -18,7 +18,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates.sums import SumOverflow
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import FailedEvent
+from latecomer.windowing.visible_events import FailedEvent
 
 if TYPE_CHECKING:
     from latecomer.store.delta.table import Table

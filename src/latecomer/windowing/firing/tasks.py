@@ -35,7 +35,7 @@ from latecomer.store.private_columns import (
 )
 from latecomer.windowing.aggregates import assignments_column
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
-from latecomer.windowing.fates import Counts
+from latecomer.windowing.fate_counts import Counts
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.windowing.firing.folding import (

@@ -34,7 +34,7 @@ from latecomer.store.private_columns import (
     since_when_column,
     when_column,
 )
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fate_counts import CODES
 from latecomer.windowing.firing.clocks import NEVER, Clocks, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.panes import Firing, next_sequence, numbers, places_of
 from latecomer.windowing.judge import Judged

@@ -25,9 +25,9 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     from latecomer.cli.run_output import watermark_in_words
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
+    from latecomer.store.source_turns import sources_away
     from latecomer.store.store import open_store
-    from latecomer.store.turns import sources_away
-    from latecomer.store.unknown import LAST_BATCHES, unknown_in_last
+    from latecomer.store.unknown_fields import LAST_BATCHES, unknown_in_last
 
     pipeline = load(file, zone)
     store = open_store(pipeline)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import Pipeline
-from latecomer.config.own import Decoder, WrittenDecoder
 from latecomer.config.registered import Registered
 from latecomer.config.sources import NamedSource, Source
+from latecomer.config.user_classes import Decoder, WrittenDecoder
 from latecomer.model.strategies import Strategy
 
 

@@ -25,8 +25,8 @@ from latecomer.cli.options import (
 )
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
-from latecomer.model.holding import holding_in_words
 from latecomer.model.ledger import EVENTS
+from latecomer.model.silent_partitions import holding_in_words
 from latecomer.model.sources import partition_of
 from latecomer.model.zoned import written
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.errors import LatecomerError, shortened
-from latecomer.log.logged import Logged
+from latecomer.log.logged_events import Logged
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import FAILED

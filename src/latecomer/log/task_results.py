@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.log.duplicates import Landings, divided
-from latecomer.log.logged import LogSplit
+from latecomer.log.log_task import Folders, LogPlan, Written, summed_up
+from latecomer.log.logged_events import LogSplit
 from latecomer.log.moments import counted_by
 from latecomer.log.private_columns import UNIQUE, LogLane
-from latecomer.log.split import Folders, LogPlan, Written, summed_up
 from latecomer.log.summaries import added, sums_of
 from latecomer.model.arrays import flat
 from latecomer.store.files import Location, new_token, read_table, remove, write_table

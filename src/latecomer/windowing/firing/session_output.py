@@ -13,19 +13,18 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.logged import Logged
+from latecomer.log.logged_events import Logged
 from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner
 from latecomer.store.store import Store
-from latecomer.windowing.fates import CODES, Counts, Periods
+from latecomer.windowing.fate_counts import CODES, Counts, Periods
 from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.log_computation import counts_by_batch
 from latecomer.windowing.private_columns import END, FATE, START
-from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
     Arrivals,
     arrivals_of,
@@ -34,6 +33,7 @@ from latecomer.windowing.session_judge import (
     prompt_fates,
     session_of,
 )
+from latecomer.windowing.visible_events import event_tables
 
 
 class SessionLogic(OutputLogic):

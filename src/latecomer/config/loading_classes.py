@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from latecomer.config.own import Named, Written, lacking
+from latecomer.config.user_classes import Named, Written, lacking
 from latecomer.errors import nearest
 from latecomer.model.base import Model, in_own_words
 from latecomer.model.strategies import Custom, Strategy
