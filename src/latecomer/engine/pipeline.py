@@ -4,8 +4,7 @@
 
 A batch has two halves. *Accepting* it writes it to the log and to the timeline. *Completing* it publishes its results,
 while the next batch is being accepted. Every step is committed under the batch's number, and is skipped when that
-number is already committed. So an interrupted batch is simply run again: from its source until it is in the log, from
-the log after that. `engine/starting.py` completes one that is on the timeline.
+number is already committed. So an interrupted batch is run again (`engine/starting.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from latecomer.config.models import Pipeline
-from latecomer.engine.ledger.book import ReceivedAmounts, as_table, balanced_entries, logged_amounts
+from latecomer.engine.ledger import book
 from latecomer.engine.ledger.report import BatchReport, Stopwatch
-from latecomer.log.events import NOTHING_RECEIVED, EventLog, Received
+from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
+from latecomer.log.events import NOTHING_RECEIVED, EventLog, LoggedBatch
 from latecomer.log.filling import fill
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.ledger import Entry
@@ -35,21 +34,6 @@ from latecomer.windowing.firing.output import Batch, OutputLogic
 from latecomer.windowing.firing.republish import require_brought_over
 from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.widening import require_widenable, widen_tables
-
-if TYPE_CHECKING:
-    from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
-
-
-@dataclass
-class AcceptedBatch:
-    """A batch that is in the log and on the timeline."""
-
-    batch: Batch
-    report: BatchReport
-    """What is known of it before it is published."""
-    amounts: ReceivedAmounts | None = None
-    """None where it received nothing."""
-    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 class Engine:
@@ -75,8 +59,7 @@ class Engine:
         if widen_tables(store, [table for each in self.outputs for table in each.tables.all]):
             # An output remembers the files that its tables had when it was made.
             self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
-        self.firing = FiringJob(runner, store)
-        self.sinks = SinkKeeper(store)
+        self.firing, self.sinks = FiringJob(runner, store), SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
         """The last batch that is on the timeline."""
@@ -125,41 +108,34 @@ class Engine:
         self.last = number
         watch.end("timeline")
         batch = Batch.of_logged(number, section, logged, self.log.batch(number))
-        accepted = self.accepted(batch, "data", watch, received, logged_amounts(logged))
+        accepted = self.accepted(batch, "data", watch, logged)
+        holding, events = self.keeper.holding(), self.log.written(number)
         accepted.report = replace(
-            accepted.report,
-            out_of_step=out_of_step,
-            holding=self.keeper.holding(),
-            unread=new.unread,
-            events=self.log.written(number),
+            accepted.report, out_of_step=out_of_step, holding=holding, unread=new.unread, events=events
         )
         self._under_way = self._completing.submit(self.complete, accepted, self.outputs)
 
     def accepted(
-        self,
-        batch: Batch,
-        kind: str,
-        watch: Stopwatch | None = None,
-        received: Received = NOTHING_RECEIVED,
-        amounts: ReceivedAmounts | None = None,
-    ) -> AcceptedBatch:
-        """A batch that is on the timeline."""
+        self, batch: Batch, kind: str, watch: Stopwatch | None = None, logged: LoggedBatch | None = None
+    ) -> book.AcceptedBatch:
+        """A batch that is on the timeline; `logged` is what it brought."""
+        received = NOTHING_RECEIVED if logged is None else logged.received
+        amounts = book.logged_amounts(logged) if logged is not None and received.rows else None
         timeline = self.keeper.timeline
         marks = timeline.marks() if self.measured else {}
         report = BatchReport(
             batch.number, kind, received, 0.0, timeline.watermark, timeline.last_at, partitions=marks
         )
-        return AcceptedBatch(batch, report, amounts if received.rows else None, watch or Stopwatch())
+        return book.AcceptedBatch(batch, report, amounts, watch or Stopwatch())
 
     # Completing: windowing → firing → ledger → sinks
 
-    def complete(self, accepted: AcceptedBatch, outputs: Sequence[OutputLogic]) -> None:
+    def complete(self, accepted: book.AcceptedBatch, outputs: Sequence[OutputLogic]) -> None:
         """Publish the results of a batch, once its ledger balances."""
         with ThreadPoolExecutor(2) as pool, self.firing.derived(accepted.batch, outputs) as batch:
             prepared = self.firing.run(batch, outputs)
             accepted.watch.end("windowing")
-            number, amounts = batch.number, accepted.amounts
-            entries = [] if amounts is None else balanced_entries(number, amounts, outputs, prepared)
+            entries = book.balanced_entries(accepted, outputs, prepared)
             accepted.watch.end("ledger")
             published = pool.map(lambda output, panes: output.commit(batch, panes), outputs, prepared)
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
@@ -167,21 +143,21 @@ class Engine:
         self.publish(accepted, entries, panes)
 
     def publish(
-        self, accepted: AcceptedBatch, entries: Sequence[Entry], panes: Mapping[str, Sequence[DataFile]]
+        self, accepted: book.AcceptedBatch, entries: Sequence[Entry], panes: Mapping[str, Sequence[DataFile]]
     ) -> None:
         """Close a batch in the ledger, announce it to the sinks, and report what it did."""
-        number = accepted.batch.number
-        published_at = self.publications.close(number, as_table(entries), self.reached)
-        accepted.watch.end("ledger")
+        number, watch = accepted.batch.number, accepted.watch
+        at = self.publications.close(number, book.as_table(entries), self.reached)
+        watch.end("ledger")
         self.sinks.announce(number)
         now = time.monotonic()
-        seconds, self._completed_at = now - max(accepted.watch.began, self._completed_at), now
+        seconds, self._completed_at = now - max(watch.began, self._completed_at), now
         self.last_report = replace(
             accepted.report,
             seconds=seconds,
             entries=entries,
-            published_at=published_at,
-            stages=accepted.watch.seconds,
+            published_at=at,
+            stages=watch.seconds,
             panes=panes,
         )
         self.watch(self.last_report)

@@ -170,5 +170,7 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     engine.last = number
     watch.end("timeline")
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)
-    engine.complete(engine.accepted(batch, "repair", watch, logged.received, amounts), outputs)
+    accepted = engine.accepted(batch, "repair", watch, logged)
+    if accepted.amounts is not None:
+        accepted.amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)
+    engine.complete(accepted, outputs)

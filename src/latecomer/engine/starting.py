@@ -9,15 +9,15 @@ from collections.abc import Mapping
 
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.book import (
+    AcceptedBatch,
     ReceivedAmounts,
     as_table,
     entries_of,
-    logged_amounts,
     repeated_amounts,
     require_balance,
     with_duplicates,
 )
-from latecomer.engine.pipeline import AcceptedBatch, Engine
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import (
     accepted_rebuild,
     complete_rebuild,
@@ -71,7 +71,7 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
         return engine.accepted(Batch(number, section), kind)
     logged = engine.log.recount(number)
     batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
-    return engine.accepted(batch, "data", received=logged.received, amounts=logged_amounts(logged))
+    return engine.accepted(batch, "data", logged=logged)
 
 
 def _known_outputs(engine: Engine) -> list[OutputLogic]:

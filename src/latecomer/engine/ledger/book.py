@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from latecomer.engine.ledger.report import BatchReport, Stopwatch
 from latecomer.errors import BUG, LedgerError
 from latecomer.log.logged_events import COLUMNS, Logged, LogSplit, Repeated
 from latecomer.log.summaries import amounts_of
@@ -23,7 +24,7 @@ from latecomer.windowing.fate_counts import Counts
 if TYPE_CHECKING:
     from latecomer.log.events import LoggedBatch, Received
     from latecomer.store.store import Store
-    from latecomer.windowing.firing.output import OutputLogic, Prepared
+    from latecomer.windowing.firing.output import Batch, OutputLogic, Prepared
 
 BatchAmounts = dict[int, dict[str, Decimal]]
 """Batch → unit → amount."""
@@ -36,6 +37,18 @@ class ReceivedAmounts:
     received: Mapping[str, Decimal]
     duplicate: Mapping[str, Decimal]
     dead_letter: Mapping[str, Decimal]
+
+
+@dataclass
+class AcceptedBatch:
+    """A batch that is in the log and on the timeline."""
+
+    batch: Batch
+    report: BatchReport
+    """What is known of it before it is published."""
+    amounts: ReceivedAmounts | None = None
+    """None where it received nothing."""
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 @exact_amounts()
@@ -111,13 +124,17 @@ def entries_of(
 
 
 def balanced_entries(
-    batch: int, amounts: ReceivedAmounts, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
+    accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
-    """The ledger's lines for a batch, checked to balance."""
+    """The ledger's lines for a batch, checked to balance; none for one that received nothing."""
+    if (amounts := accepted.amounts) is None:
+        return []
     entries = [
         entry
         for output, ready in zip(outputs, prepared, strict=True)
-        for entry in entries_of(batch, output.name, amounts, ready.counts, output.windows_each)
+        for entry in entries_of(
+            accepted.batch.number, output.name, amounts, ready.counts, output.windows_each
+        )
     ]
     require_balance(entries)
     return entries
