@@ -237,7 +237,7 @@ def test_servers_that_do_not_answer_are_problems(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (port,) = free_ports(1)
-    for limit in ("source.kafka", "sink.kafka_client"):
+    for limit in ("source.kafka.reader", "sink.kafka_client"):
         monkeypatch.setattr(f"latecomer.{limit}.ANSWER_SECONDS", 1.0)
     file = shops_of(tmp_path, "payments")
     monkeypatch.setenv("KAFKA_SERVERS", f"127.0.0.1:{port}")

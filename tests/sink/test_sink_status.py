@@ -53,10 +53,10 @@ def test_a_run_goes_on_where_its_notes_cannot_be_put_into_an_object_store(
     fed = Fed(tmp_path, "[{sqlite: results.db}]")
     fed.publish(0, "chai")
 
-    def refuse(file: Path, text: str) -> None:
+    def refuse(file: Path, content: bytes) -> None:
         raise StoreOutage(f"{file} cannot be used: it does not answer")
 
-    monkeypatch.setattr("latecomer.store.notes.replace_text", refuse)
+    monkeypatch.setattr("latecomer.store.notes.replace_bytes", refuse)
     keeper = SinkKeeper(fed.store, HandClock())
     keeper.start(0)
     keeper.finish()
