@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 
 from latecomer.config.sinks import KafkaSink
 from latecomer.sink import PaneShape, open_sink
-from latecomer.sink.kafka_records import Record, Records
+from latecomer.sink.kafka_records import KafkaRecord, RecordMaker
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -80,11 +80,11 @@ def through_sink(broker: Broker, batches: list[pa.Table], compacted: bool) -> li
 def bare(broker: Broker, batches: list[pa.Table]) -> list[tuple[float, float]]:
     topic = broker.create_topic(partitions=4)
     producer = Producer({**broker.settings, "compression.type": "lz4", "linger.ms": 50, "acks": "all"})
-    made = [list(Records(SHAPE, "bench/totals", False).of(nth, each)) for nth, each in enumerate(batches)]
+    made = [list(RecordMaker(SHAPE, "bench/totals", False).of(nth, each)) for nth, each in enumerate(batches)]
     return [timed(lambda records=records: send(producer, topic, records)) for records in made]
 
 
-def send(producer: Any, topic: str, records: list[Record]) -> None:
+def send(producer: Any, topic: str, records: list[KafkaRecord]) -> None:
     for record in records:
         while True:
             try:

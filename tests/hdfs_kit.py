@@ -18,14 +18,14 @@ from pathlib import Path
 
 from latecomer.errors import MachineError
 from latecomer.objects.locations import Url
-from latecomer.spark.packages import Package, Part, jars
+from latecomer.spark.packages import MavenPackage, Package, jars
 from latecomer.testing.servers import SMALL_JAVA, free_ports
 from server_guard import shared
 
 HADOOP_VERSION = "3.4.2"
 HADOOP = Package(
     f"Hadoop {HADOOP_VERSION}",
-    (Part(f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}"),),
+    (MavenPackage(f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}"),),
 )
 CHECKSUMS = {
     "hadoop-client-api": "607c0299f4df33013bd0a0f37c8cf255c635bbaddd247b8fec68c210cc17d19f",

@@ -47,7 +47,7 @@ from latecomer.store.standing import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.windowing.fate_counts import FATES
-from latecomer.windowing.firing.output import Batch as EngineBatch
+from latecomer.windowing.firing.output import FiringBatch as EngineBatch
 from latecomer.windowing.firing.session_output import SessionLogic
 from latecomer.windowing.judge import judged
 from latecomer.windowing.visible_events import event_tables, stored_columns

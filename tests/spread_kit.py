@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from latecomer.engine.pipeline import Engine
-from latecomer.spark.base import Buckets, InProcess, Made, Shared
+from latecomer.spark.base import Buckets, InProcess, JobResults, Shared
 from latecomer.spark.tasks import by_bucket, merged, run_kernel
 
 
@@ -21,7 +21,7 @@ class Spread(InProcess):
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
-    ) -> Made:
+    ) -> JobResults:
         if buckets is None:
             found = [each for task in tasks for each in self.attempt(run_kernel, kernel, [task])]
         else:
@@ -39,7 +39,7 @@ class Spread(InProcess):
         for each in found:
             if each.error is not None:
                 raise each.error
-        return Made(
+        return JobResults(
             [each.result for each in found if not each.of_bucket],
             [each.result for each in found if each.of_bucket],
         )

@@ -27,7 +27,7 @@ from latecomer import LatecomerError, Pipeline, PipelineError, Reader, Rows, fra
 from latecomer.config import load
 from latecomer.config.changed_settings import changed
 from latecomer.errors import MachineError
-from latecomer.store.rebuilds import Rebuild, Record
+from latecomer.store.rebuilds import Rebuild, RebuildRecord
 from observe.advise.advise_kit import written as advised_files
 
 BY_MERCHANT = "window: {tumbling: 1m}\n    by: [merchant]\n"
@@ -364,7 +364,7 @@ def planned(folder: Path, **more: Any) -> Rebuild:
         "rows": 9,
         "bytes": 12_345,
     }
-    record = Record("minute_totals", NOON, NOON + MINUTE, 7, NOON, NOON, NOON, None, {}, counts)
+    record = RebuildRecord("minute_totals", NOON, NOON + MINUTE, 7, NOON, NOON, NOON, None, {}, counts)
     place = folder / "lake" / "outputs" / "minute_totals" / "rebuilds" / "abc"
     place.mkdir(parents=True, exist_ok=True)
     return Rebuild(place, replace(record, **more))

@@ -96,5 +96,5 @@ def test_a_secret_may_be_read_while_another_is_looked_for() -> None:
             conceal("read by another thread")
             return super().__contains__(secret)
 
-    conceal("s3cret-of-a-test")
-    assert concealed_in([Text("password s3cret-of-a-test")]) == ["s3cret-of-a-test"]
+    conceal("known-to-no-other-test")
+    assert concealed_in([Text("password known-to-no-other-test")]) == ["known-to-no-other-test"]

@@ -9,7 +9,7 @@ from latecomer.log.timeline.keeper import Section
 from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.oracle.interpreter import Arrival
 from latecomer.model.strategies import REACH, Strategy, TickSummary
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Timeline, TimelineRow
 
 
 def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> TickSummary:
@@ -42,7 +42,7 @@ class Reader:
         self.position = 0
         self.in_force: dict[int, int] = {}
         self.ticks: dict[int, int] = {}
-        self.rows: list[Row] = []
+        self.rows: list[TimelineRow] = []
 
     def read(self, batch: Sequence[Arrival], named: Mapping[str, bool] | None = None) -> None:
         every = self.timeline.strategy.every
@@ -70,4 +70,6 @@ class Reader:
 
 def watermarks_of(marks: Mapping[tuple[int, int], int]) -> Watermarks:
     """A timeline, from the watermark of each batch and tick."""
-    return Section([(batch, Row(tick, 0, marks[batch, tick])) for batch, tick in sorted(marks)]).watermarks
+    return Section(
+        [(batch, TimelineRow(tick, 0, marks[batch, tick])) for batch, tick in sorted(marks)]
+    ).watermarks

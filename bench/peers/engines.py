@@ -17,14 +17,14 @@ from bench.peers.checking import KEYS, NUMBERS, json_rows, standing
 from bench.peers.environments import NotHere, python_of
 from bench.processes import answer, contend
 from latecomer.after.reading.reader import Reader
-from latecomer.spark.packages import Package, Part, jars
+from latecomer.spark.packages import MavenPackage, Package, jars
 from latecomer.testing.servers import running_kafka
 
 FLINK_VERSION = "2.3.0"
 FLINK = Package(
     f"Flink {FLINK_VERSION}",
     tuple(
-        Part(f"org.apache.flink:{name}:{FLINK_VERSION}")
+        MavenPackage(f"org.apache.flink:{name}:{FLINK_VERSION}")
         for name in (
             *("flink-clients", "flink-table-planner-loader", "flink-table-runtime"),
             *("flink-table-api-java-bridge", "flink-json", "flink-connector-files"),

@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.pipeline import Engine
     from latecomer.engine.running import RunReport
-    from latecomer.log.progress import Progress
+    from latecomer.log.progress import LogProgress
     from latecomer.observe.advise.page import Advice
     from latecomer.observe.nowcast.report import Nowcast
     from latecomer.store.rebuilds import Rebuild
 
 Moment = datetime | str
-Watch = Callable[["Progress"], None]
+Watch = Callable[["LogProgress"], None]
 
 
 def run(

@@ -28,7 +28,7 @@ from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.spark import runner
-from latecomer.spark.base import Made
+from latecomer.spark.base import JobResults
 from latecomer.store.store import open_store
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
@@ -287,7 +287,7 @@ def test_a_large_store_is_computed_in_tasks(
     asked: list[str] = []
     run = runner.SparkRunner.run
 
-    def watched(self: runner.SparkRunner, what: str, *args: Any) -> Made:
+    def watched(self: runner.SparkRunner, what: str, *args: Any) -> JobResults:
         asked.append(what)
         made = run(self, what, *args)
         assert len(made.tasks) == min(self.cores, 4) or what.startswith("batch")

@@ -10,9 +10,9 @@ import pytest
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor, doctor_machine
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.spark.noted import NotedWork, WorkNotes, noted_work
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import SourceAnswer, SourceAnswers
 from latecomer.store.holding.lock import exclusive
 from latecomer.testing.servers import free_ports
 from postgres_kit import Postgres
@@ -84,7 +84,7 @@ def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:
 def test_what_spark_did_in_the_runs_of_a_store(lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     root = lake.store.root
     assert "Spark ran" not in cli("doctor", lake.file).out
-    done = Work(2, 4, 1.25, 600)
+    done = TaskTotals(2, 4, 1.25, 600)
     notes = WorkNotes(root, done)
     notes.now_and_then()
     assert noted_work(root) == NotedWork(), "once a minute"
@@ -92,10 +92,10 @@ def test_what_spark_did_in_the_runs_of_a_store(lake: Lake, cli: Cli, monkeypatch
     notes.now_and_then()
     done.jobs += 1
     notes.write()
-    assert noted_work(root) == NotedWork(1, Work(3, 4, 1.25, 600), Work(3, 4, 1.25, 600))
+    assert noted_work(root) == NotedWork(1, TaskTotals(3, 4, 1.25, 600), TaskTotals(3, 4, 1.25, 600))
     said = "Spark ran 3 jobs with 4 tasks, which read 600 rows and took 1.2 s"
     assert f"ok       1 run: {said}\n" in cli("doctor", lake.file).out
-    WorkNotes(root, Work(1, 1, 0.5, 1)).write()
+    WorkNotes(root, TaskTotals(1, 1, 0.5, 1)).write()
     assert (
         "ok       2 runs: Spark ran 4 jobs with 5 tasks, which read 601 rows and took 1.8 s; "
         "in the last of them Spark ran 1 job with 1 task, which read 1 row and took 0.5 s\n"
@@ -104,7 +104,7 @@ def test_what_spark_did_in_the_runs_of_a_store(lake: Lake, cli: Cli, monkeypatch
 
 def test_what_spark_did_makes_no_store(unrun: Lake) -> None:
     root = unrun.pipeline.store_path
-    WorkNotes(root, Work()).write()
+    WorkNotes(root, TaskTotals()).write()
     assert not root.exists()
     root.mkdir()
     (root / "work.json").write_text('{"runs": "many"}', "utf-8")
@@ -226,7 +226,7 @@ def test_a_kafka_source_and_what_is_waiting_there(
     )
     assert f"dead-{topic}" not in kafka.topics(), "nothing is made"
     assert not (tmp_path / "results.db").exists()
-    Answers(tmp_path / "store").write(0, Answer(None, {"topics": {topic: {"to": [0, 2]}}}))
+    SourceAnswers(tmp_path / "store").write(0, SourceAnswer(None, {"topics": {topic: {"to": [0, 2]}}}))
     assert (
         f"topic {topic}: 2 partitions, 1 record that no run has found yet (0: 0, 1: 1)"
         in cli("doctor", tmp_path / "pipeline.yaml").out

@@ -9,7 +9,7 @@ import pytest
 
 from cli.cli_kit import PIPELINE, Lake
 from latecomer.errors import StoreMismatch
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import SourceAnswer, SourceAnswers
 from latecomer.store.source_columns import source_columns
 from latecomer.store.source_files import Found, FoundLog
 from latecomer.store.store import Store
@@ -51,7 +51,7 @@ def test_a_store_whose_first_batch_was_begun_is_not_to_be_deleted(
         found.open(-1, logged=False)
         found.write([Found("/a.json", 1)], size=1)
     else:
-        Answers(unrun.pipeline.store_path).write(0, Answer(None, {"0": 7}))
+        SourceAnswers(unrun.pipeline.store_path).write(0, SourceAnswer(None, {"0": 7}))
     unrun.file.write_text(PIPELINE.replace(*CHANGES[change]), encoding="utf-8")
     assert CURE not in _refused(unrun)
 

@@ -23,7 +23,7 @@ from latecomer.config.sources import Files
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import RunReport
 from latecomer.log.events import Received
-from latecomer.log.filling import Filled
+from latecomer.log.filling import FilledColumns
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep
@@ -150,7 +150,9 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
             ],
         ),
         (
-            RunReport(1, NOON, NOON, {}, unknown=UnknownSeen(2, ("n", "o")), filled=Filled(("tip",), 3, 1)),
+            RunReport(
+                1, NOON, NOON, {}, unknown=UnknownSeen(2, ("n", "o")), filled=FilledColumns(("tip",), 3, 1)
+            ),
             [
                 "column tip is new: 3 past events have a value from what was kept; in 1 it is not of the column's type",
                 "2 events have fields that are no columns (n, o), kept as text in the log",

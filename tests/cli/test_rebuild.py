@@ -10,15 +10,17 @@ import pytest
 
 from cli.cli_kit import NOON, Cli, Lake
 from latecomer.cli.rebuild import _watch
-from latecomer.log.progress import Progress
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.log.progress import LogProgress
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 
 SCHEDULE = "schedule:\n  minute_totals: {every: 15m, last: 4h}\n  by_shop: {cron: '30 3 * * *', last: 2d}\n"
 
 
-def record(output: str = "minute_totals", through: int = 3) -> Record:
+def record(output: str = "minute_totals", through: int = 3) -> RebuildRecord:
     counts = {"new": 1, "changed": 2, "withdrawn": 0, "windows": 2, "keys": 1}
-    return Record(output, NOON, NOON + 60, through, NOON, NOON, NOON, None, {"assignments": "3"}, counts)
+    return RebuildRecord(
+        output, NOON, NOON + 60, through, NOON, NOON, NOON, None, {"assignments": "3"}, counts
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_nothing_is_said_of_how_fast_the_log_is_read_before_any_of_it_is(
     """It had said "0 % of 300,000 rows, 0 rows/s"."""
     with caplog.at_level("INFO", "latecomer"):
         for share in (0.0, 0.5, 0.99):
-            _watch(Progress(300_000, share, 10.0))
+            _watch(LogProgress(300_000, share, 10.0))
     assert caplog.messages == [
         "reading the log: 300,000 rows",
         "reading the log: 50 % of 300,000 rows, 15,000 rows/s, 10 s left",

@@ -12,9 +12,9 @@ import pytest
 
 from latecomer.errors import MachineError
 from latecomer.spark import packages
-from latecomer.spark.packages import Package, Part, cached, jars
+from latecomer.spark.packages import MavenPackage, Package, cached, jars
 
-THING = Package("A thing", (Part("agroup:thing:1.0"),))
+THING = Package("A thing", (MavenPackage("agroup:thing:1.0"),))
 
 
 @pytest.fixture(autouse=True)
@@ -31,13 +31,13 @@ def test_what_is_cached_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) 
 
 def test_another_version_has_a_folder_of_its_own() -> None:
     written(THING.folder, "agroup_thing-1.0.jar")
-    assert cached(Package("A thing", (Part("agroup:thing:1.1"),))) is None
+    assert cached(Package("A thing", (MavenPackage("agroup:thing:1.1"),))) is None
 
 
 def test_no_repository_that_answers(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:9/")
     with pytest.raises(MachineError) as raised:
-        jars(Package("A thing", (Part("nobody.has:such-a-thing:1.0"),)))
+        jars(Package("A thing", (MavenPackage("nobody.has:such-a-thing:1.0"),)))
     message = str(raised.value)
     assert "A thing could not be downloaded (nobody.has:such-a-thing:1.0: " in message
     assert "let this machine reach a Maven repository once" in message

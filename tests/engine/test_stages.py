@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import MagicMock, patch
 
 from latecomer.engine.rebuilds import publish_repaired
-from latecomer.windowing.firing.output import Batch
+from latecomer.windowing.firing.output import FiringBatch
 
 
 def test_taking_in_dead_letters_again_is_not_counted_as_windowing() -> None:
@@ -13,7 +13,7 @@ def test_taking_in_dead_letters_again_is_not_counted_as_windowing() -> None:
     with (
         patch(f"{rebuilds}.moved_letters"),
         patch(f"{rebuilds}.repaired_amounts"),
-        patch.object(Batch, "of_logged"),
+        patch.object(FiringBatch, "of_logged"),
     ):
         publish_repaired(engine, 3, [])
     assert list(engine.accepted.call_args.args[2].seconds) == ["log", "timeline"]

@@ -19,7 +19,7 @@ from latecomer.engine.starting import start_engine
 from latecomer.engine.without_data import drain_input
 from latecomer.log import events
 from latecomer.spark.base import Buckets
-from latecomer.spark.tasks import Done, by_bucket, merged
+from latecomer.spark.tasks import TaskResult, by_bucket, merged
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 from spread_kit import Spread, Twice, spread_out
@@ -60,7 +60,7 @@ def test_parts_that_come_in_another_order_are_merged_in_that_of_tasks() -> None:
     buckets = Buckets(lambda _, found: found, [None])
     found = list(merged(buckets, 0, every))
     assert [each.result for each in found] == [0, 10, 20, [1, 11, 21]]
-    assert all(isinstance(each, Done) for each in found)
+    assert all(isinstance(each, TaskResult) for each in found)
 
 
 class _Parted:

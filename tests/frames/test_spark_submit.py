@@ -18,14 +18,14 @@ from deltalake import write_deltalake
 
 from examples.test_structured_streaming import EXAMPLE, write_taps
 from latecomer import Reader, load_pipeline
-from latecomer.spark.packages import Package, Part, jars
+from latecomer.spark.packages import MavenPackage, Package, jars
 from latecomer.store.holding.lock import holder_of
 from shared_fixtures import require
 from spark_kit import quick_start
 
 DELTA = Package(
     "Delta for Spark",
-    (Part(f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13:4.1.0"),),
+    (MavenPackage(f"io.delta:delta-spark_{'.'.join(pyspark.__version__.split('.')[:2])}_2.13:4.1.0"),),
 )
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 """The one that comes with pyspark."""

@@ -97,7 +97,7 @@ def test_what_was_kept_fills_a_column_that_is_declared_later(
     assert json.loads(letter) == {"at": None, "paise": 4, "pricing.base": None, "tip": 8}
 
     report = run(pipeline_in(tmp_path, WIDER), once=True, spark=spark)
-    assert report.filled == filling.Filled(("pricing.tax.rate", "tip"), 1, 1)
+    assert report.filled == filling.FilledColumns(("pricing.tax.rate", "tip"), 1, 1)
     rows = kept_in(first, 'tip, cast("pricing.tax.rate" as varchar), unknown_fields is null')
     assert rows == [(None, None, True), (None, None, False), (7, "1.50", False)]
     assert unknown_in_last(open_store(pipeline_in(tmp_path, WIDER))) == UnknownSeen(2, ("n",))

@@ -143,6 +143,13 @@ def test_any_windows_are_those_of_single_events(window: FixedWindow, times: list
     assert first_end == [window.assign_all(times[at])[0].end for at in nth]
 
 
+@given(st.sampled_from(ANY), st.lists(YEARS, max_size=20))
+def test_the_last_window_of_an_event_is_found_by_its_end(window: FixedWindow, times: list[int]) -> None:
+    ends = window.last_ends(np.array(times, np.int64))
+    found = [Window(*each) for each in zip(window.starts(ends).tolist(), ends.tolist(), strict=True)]
+    assert found == [window.assign_all(time)[-1] for time in times]
+
+
 def test_there_may_be_more_windows_than_anyone_would_look_up() -> None:
     window = Tumbling("1s", zone="Europe/Berlin")
     change = to_micros(datetime.fromisoformat("2026-03-29T01:00Z"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.model.oracle.interpreter import Arrival, Partitions, interpret
-from latecomer.model.source_order import Begun, Plan, Waiting, next_batch
+from latecomer.model.source_order import BegunSlices, NextBatch, Waiting, next_batch
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate
@@ -49,9 +49,9 @@ class Slices:
         return Waiting(spans, len(self.waiting[nth]), more)
 
 
-def read_all(queues: dict[str, Slices]) -> list[tuple[Plan, list[Arrival]]]:
+def read_all(queues: dict[str, Slices]) -> list[tuple[NextBatch, list[Arrival]]]:
     """Batch by batch, as an engine reads: each with what it was made of."""
-    begun, batches = {name: Begun() for name in queues}, list[tuple[Plan, list[Arrival]]]()
+    begun, batches = {name: BegunSlices() for name in queues}, list[tuple[NextBatch, list[Arrival]]]()
     while there := {name: queue for name, queue in queues.items() if queue.has(0)}:
         plan = next_batch(there, begun)
         assert any(plan.taken.values()), "a batch that reads nothing"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.model.partition_marks import SummaryColumns
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Timeline, TimelineRow
 
 EVERY = 10
 NAMES = ["", "b", "a", "é", "t7", "z"]
@@ -55,7 +55,7 @@ def batch(chance: Random, first: int) -> list[TickSummary]:
     return summaries
 
 
-def without_heads(rows: Sequence[Row]) -> list[Row]:
+def without_heads(rows: Sequence[TimelineRow]) -> list[TimelineRow]:
     return [replace(row, summaries=()) for row in rows]
 
 

@@ -14,9 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
-from latecomer.observe.alerts import ALERTS, DURING_BACKFILL, Recorded, State, judge
+from latecomer.observe.alerts import ALERTS, DURING_BACKFILL, RecordedWeeks, SignalState, judge
 from latecomer.observe.documents import rules
-from latecomer.observe.history import DAY, HOUR, MINUTE, STEP, History, Sums, WatermarkStep, average_lag
+from latecomer.observe.history import (
+    DAY,
+    HOUR,
+    MINUTE,
+    STEP,
+    PipelineHistory,
+    Sums,
+    WatermarkStep,
+    average_lag,
+)
 from latecomer.observe.inventory import METRICS, full_name
 from programs_kit import promtool
 
@@ -30,9 +39,9 @@ def month(
     corrections: Callable[[int], float] = lambda _: 0.004,
     lag: Callable[[int], int] = lambda _: 30,
     budget: int | None = 60_000_000,
-) -> Recorded:
+) -> RecordedWeeks:
     """Four weeks, with some noise; each part by how long ago it was, in steps of five minutes."""
-    drawn, history, steps = random.Random(7), History(), []
+    drawn, history, steps = random.Random(7), PipelineHistory(), []
     for ago in range(28 * 288, -1, -1):
         at = NOW - ago * STEP
         noise = drawn.uniform(0.7, 1.3)
@@ -48,14 +57,14 @@ def month(
         for part in range(15)
         if step.at + part * 20_000_000 <= NOW
     ]
-    return Recorded(["totals"], budget, history, steps)
+    return RecordedWeeks(["totals"], budget, history, steps)
 
 
-def states(recorded: Recorded, now: int = NOW) -> dict[str, State]:
+def states(recorded: RecordedWeeks, now: int = NOW) -> dict[str, SignalState]:
     return {each.alert.name: each.state for each in judge(recorded, now)}
 
 
-QUIET = {alert.name: State.OK for alert in ALERTS}
+QUIET = {alert.name: SignalState.OK for alert in ALERTS}
 
 
 def test_a_quiet_month_is_silent_at_any_time_of_it() -> None:
@@ -63,59 +72,67 @@ def test_a_quiet_month_is_silent_at_any_time_of_it() -> None:
     assert states(recorded) == QUIET
     for ago in range(0, 20 * 288, 673):
         found = states(recorded, NOW - ago * STEP)
-        assert State.FIRING not in found.values(), ago
-        assert found["side_output_spike"] is State.OK
-        assert found["side_output_sustained"] is State.OK
+        assert SignalState.FIRING not in found.values(), ago
+        assert found["side_output_spike"] is SignalState.OK
+        assert found["side_output_sustained"] is SignalState.OK
 
 
 def test_lag_over_its_budget_for_two_intervals_fires() -> None:
-    assert states(month(lag=lambda ago: 50 if ago > 4 else 300))["lag"] is State.FIRING
-    assert states(month(lag=lambda ago: 30 if ago > 1 else 300))["lag"] is State.PENDING
-    assert states(month(lag=lambda ago: 300 if 1 < ago < 9 else 30))["lag"] is State.OK, "it is over"
-    assert states(month(lag=lambda _: 300, budget=None))["lag"] is State.OFF
+    assert states(month(lag=lambda ago: 50 if ago > 4 else 300))["lag"] is SignalState.FIRING
+    assert states(month(lag=lambda ago: 30 if ago > 1 else 300))["lag"] is SignalState.PENDING
+    assert states(month(lag=lambda ago: 300 if 1 < ago < 9 else 30))["lag"] is SignalState.OK, "it is over"
+    assert states(month(lag=lambda _: 300, budget=None))["lag"] is SignalState.OFF
 
 
 def test_a_source_that_stands_still_fires() -> None:
     recorded = month()
-    assert states(recorded, NOW + 20 * MINUTE)["lag"] is State.FIRING, "no batch since, and the clock goes on"
+    assert states(recorded, NOW + 20 * MINUTE)["lag"] is SignalState.FIRING, (
+        "no batch since, and the clock goes on"
+    )
 
 
 def test_a_drained_store_has_no_lag() -> None:
     recorded = month()
     recorded.steps = [*recorded.steps, WatermarkStep(NOW, None)]
-    assert states(recorded, NOW + HOUR)["lag"] is State.UNKNOWN
+    assert states(recorded, NOW + HOUR)["lag"] is SignalState.UNKNOWN
 
 
 def test_a_spike_of_side_output_fires() -> None:
     found = states(month(share=lambda ago: 0.005 if ago > 5 else 0.08))
-    assert found["side_output_spike"] is State.FIRING
-    assert states(month(share=lambda ago: 0.005 if ago > 5 else 0.03))["side_output_spike"] is State.OK
+    assert found["side_output_spike"] is SignalState.FIRING
+    assert states(month(share=lambda ago: 0.005 if ago > 5 else 0.03))["side_output_spike"] is SignalState.OK
 
 
 def test_a_spike_is_measured_by_what_is_usual() -> None:
-    assert states(month(share=lambda ago: 0.0 if ago > 5 else 0.02))["side_output_spike"] is State.FIRING
-    assert states(month(share=lambda ago: 0.0 if ago > 5 else 0.005))["side_output_spike"] is State.OK
+    assert (
+        states(month(share=lambda ago: 0.0 if ago > 5 else 0.02))["side_output_spike"] is SignalState.FIRING
+    )
+    assert states(month(share=lambda ago: 0.0 if ago > 5 else 0.005))["side_output_spike"] is SignalState.OK
 
 
 def test_a_young_store_has_no_usual() -> None:
     recorded = month()
-    recorded.history = History()
+    recorded.history = PipelineHistory()
     recorded.history.add("totals", NOW, Sums(1000, 900))
-    assert states(recorded)["side_output_spike"] is State.UNKNOWN
+    assert states(recorded)["side_output_spike"] is SignalState.UNKNOWN
 
 
 def test_few_events_say_nothing_about_a_share() -> None:
     recorded = month()
     recorded.history.add("totals", NOW + HOUR, Sums(10, 9))
-    assert states(recorded, NOW + HOUR)["side_output_spike"] is State.OK
+    assert states(recorded, NOW + HOUR)["side_output_spike"] is SignalState.OK
 
 
 def test_side_output_above_five_percent_for_long_fires() -> None:
-    assert states(month(share=lambda ago: 0.04))["side_output_sustained"] is State.OK
+    assert states(month(share=lambda ago: 0.04))["side_output_sustained"] is SignalState.OK
     assert (
-        states(month(share=lambda ago: 0.09 if ago < 30 else 0.04))["side_output_sustained"] is State.FIRING
+        states(month(share=lambda ago: 0.09 if ago < 30 else 0.04))["side_output_sustained"]
+        is SignalState.FIRING
     )
-    assert states(month(share=lambda ago: 0.5 if ago < 3 else 0.04))["side_output_sustained"] is State.PENDING
+    assert (
+        states(month(share=lambda ago: 0.5 if ago < 3 else 0.04))["side_output_sustained"]
+        is SignalState.PENDING
+    )
 
 
 def test_a_pending_alert_says_its_limit_and_when_it_fires() -> None:
@@ -128,35 +145,35 @@ def test_corrections_that_drift_fire_and_one_bad_day_does_not() -> None:
     def drifting(ago: int) -> float:
         return 0.004 * (1 + (28 * 288 - ago) / (28 * 288))  # twice as many after four weeks
 
-    assert states(month(corrections=drifting))["corrections_drift"] is State.FIRING
+    assert states(month(corrections=drifting))["corrections_drift"] is SignalState.FIRING
     rebuilt = month(corrections=lambda ago: 0.2 if 288 <= ago < 2 * 288 else 0.004)
-    assert states(rebuilt)["corrections_drift"] is State.OK
+    assert states(rebuilt)["corrections_drift"] is SignalState.OK
     falling = month(corrections=lambda ago: 0.004 * (1 + ago / (28 * 288)))
-    assert states(falling)["corrections_drift"] is State.OK
+    assert states(falling)["corrections_drift"] is SignalState.OK
 
 
 def test_rebuilt_rows_count_as_corrections() -> None:
     recorded = month(corrections=lambda _: 0.0)
     for day in range(28):
         recorded.history.add("totals", NOW - (27 - day) * DAY, Sums(rebuilt=5_000 + 400 * day))
-    assert states(recorded)["corrections_drift"] is State.FIRING
+    assert states(recorded)["corrections_drift"] is SignalState.FIRING
 
 
 def test_a_ledger_that_does_not_balance_fires() -> None:
     recorded = month()
     recorded.differences = {("totals", "paise"): Decimal(-3)}
-    assert states(recorded)["ledger"] is State.FIRING
+    assert states(recorded)["ledger"] is SignalState.FIRING
 
 
 def test_a_spike_while_a_backfill_works_is_shown_as_that() -> None:
     recorded = month(share=lambda ago: 0.005 if ago > 5 else 0.08, lag=lambda ago: 30 if ago > 4 else 300)
     recorded.backfills = [(NOW - 10 * MINUTE, "rebuild")]
     found = states(recorded)
-    assert (found["lag"], found["side_output_spike"]) == (State.BACKFILL, State.BACKFILL)
+    assert (found["lag"], found["side_output_spike"]) == (SignalState.BACKFILL, SignalState.BACKFILL)
     recorded.backfills = [(NOW - 3 * HOUR, "rebuild")]
-    assert states(recorded)["lag"] is State.FIRING, "that one is long over"
+    assert states(recorded)["lag"] is SignalState.FIRING, "that one is long over"
     recorded.working = ["history"]
-    assert states(recorded)["lag"] is State.BACKFILL
+    assert states(recorded)["lag"] is SignalState.BACKFILL
 
 
 def test_the_average_of_a_lag_that_grows() -> None:

@@ -16,7 +16,7 @@ from cli.cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, pane, rows_of
 from latecomer import check_alerts
 from latecomer.errors import NoStore
 from latecomer.observe import check as checking
-from latecomer.observe.alerts import State
+from latecomer.observe.alerts import SignalState
 from latecomer.store.layout import LEDGER
 from latecomer.store.rebuilds import Rebuilds
 
@@ -83,7 +83,7 @@ def quiet_days(past: Past) -> None:
         past.batch(NOON + 47 * HOUR + minute * MINUTE, received=1000, aside=5)
 
 
-def states(past: Past, after: int = 0, output: str = "minute_totals") -> dict[str, State]:
+def states(past: Past, after: int = 0, output: str = "minute_totals") -> dict[str, SignalState]:
     past.write()
     verdicts = checking.check(past.lake.pipeline, past.now + after)
     return {each.alert.name: each.state for each in verdicts if each.output in (output, None)}
@@ -92,11 +92,11 @@ def states(past: Past, after: int = 0, output: str = "minute_totals") -> dict[st
 def test_a_store_that_is_well(past: Past) -> None:
     quiet_days(past)
     assert states(past) == {
-        "lag": State.OK,
-        "side_output_spike": State.OK,
-        "side_output_sustained": State.OK,
-        "corrections_drift": State.UNKNOWN,
-        "ledger": State.OK,
+        "lag": SignalState.OK,
+        "side_output_spike": SignalState.OK,
+        "side_output_sustained": SignalState.OK,
+        "corrections_drift": SignalState.UNKNOWN,
+        "ledger": SignalState.OK,
     }
 
 
@@ -104,8 +104,8 @@ def test_a_spike_in_a_store(past: Past) -> None:
     quiet_days(past)
     for minute in range(1, 30):
         past.batch(NOON + 48 * HOUR + minute * MINUTE, received=1000, aside=300)
-    assert states(past)["side_output_spike"] is State.FIRING
-    assert states(past, output="by_shop")["side_output_spike"] is State.UNKNOWN, (
+    assert states(past)["side_output_spike"] is SignalState.FIRING
+    assert states(past, output="by_shop")["side_output_spike"] is SignalState.UNKNOWN, (
         "another output, never heard of"
     )
 
@@ -115,7 +115,7 @@ def test_a_spike_while_a_rebuild_is_published(past: Past) -> None:
     for minute in range(1, 30):
         past.batch(NOON + 48 * HOUR + minute * MINUTE, received=1000, aside=300)
     past.batch(past.now + MINUTE, kind="rebuild")
-    assert states(past)["side_output_spike"] is State.BACKFILL
+    assert states(past)["side_output_spike"] is SignalState.BACKFILL
 
 
 def test_a_spike_while_a_rebuild_is_computed(past: Past) -> None:
@@ -123,52 +123,52 @@ def test_a_spike_while_a_rebuild_is_computed(past: Past) -> None:
     for minute in range(1, 30):
         past.batch(NOON + 48 * HOUR + minute * MINUTE, received=1000, aside=300)
     Path(Rebuilds(past.lake.store.root, "minute_totals").draft()).mkdir(parents=True)
-    assert states(past)["side_output_spike"] is State.BACKFILL
+    assert states(past)["side_output_spike"] is SignalState.BACKFILL
 
 
 def test_a_watermark_that_stays_behind(past: Past) -> None:
     quiet_days(past)
     for minute in range(1, 30):
         past.batch(NOON + 48 * HOUR + minute * MINUTE, received=10, lag=10 * MINUTE)
-    assert states(past)["lag"] is State.FIRING
+    assert states(past)["lag"] is SignalState.FIRING
 
 
 def test_a_run_that_has_died(past: Past) -> None:
     quiet_days(past)
-    assert states(past, after=30_000_000)["lag"] is not State.FIRING
-    assert states(past, after=HOUR)["lag"] is State.FIRING, "nobody runs it: the clock goes on"
+    assert states(past, after=30_000_000)["lag"] is not SignalState.FIRING
+    assert states(past, after=HOUR)["lag"] is SignalState.FIRING, "nobody runs it: the clock goes on"
 
 
 def test_the_first_load_of_a_store_is_a_backfill_for_a_day(past: Past) -> None:
     for minute in range(40):
         past.batch(NOON + minute * MINUTE, received=1000, lag=90 * DAY)
-    assert states(past)["lag"] is State.BACKFILL
-    assert states(past, after=2 * DAY)["lag"] is State.FIRING
+    assert states(past)["lag"] is SignalState.BACKFILL
+    assert states(past, after=2 * DAY)["lag"] is SignalState.FIRING
 
 
 def test_corrections_that_drift_over_weeks(past: Past) -> None:
     for day in range(28):
         past.batch(NOON + day * DAY, received=10_000, late=20 + 2 * day)
-    assert states(past)["corrections_drift"] is State.FIRING
+    assert states(past)["corrections_drift"] is SignalState.FIRING
 
 
 def test_corrections_that_do_not(past: Past) -> None:
     for day in range(28):
         past.batch(NOON + day * DAY, received=10_000, late=20 + (7 * day) % 5)
-    assert states(past)["corrections_drift"] is State.OK
+    assert states(past)["corrections_drift"] is SignalState.OK
 
 
 def test_a_line_that_does_not_balance(past: Past) -> None:
     past.batch(NOON, received=10)
     past.write()
     past.lake.ledger(1, [{"output": "minute_totals", "received": 5}])
-    assert states(past)["ledger"] is State.FIRING
+    assert states(past)["ledger"] is SignalState.FIRING
 
 
 def test_without_a_budget_there_is_no_alert_of_lag(tmp_path: Path) -> None:
     past = Past(tmp_path, PIPELINE)
     past.batch(NOON, received=10, lag=DAY)
-    assert states(past, after=HOUR)["lag"] is State.OFF
+    assert states(past, after=HOUR)["lag"] is SignalState.OFF
 
 
 # The verb

@@ -29,7 +29,7 @@ from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.observe import figures
 from latecomer.observe.figures import Figures
-from latecomer.observe.history import HOUR, History, Sums
+from latecomer.observe.history import HOUR, PipelineHistory, Sums
 from latecomer.observe.inventory import METRICS
 from latecomer.observe.metrics_server import ServedMetrics
 from latecomer.observe.recorded import read_history
@@ -259,7 +259,7 @@ def test_a_rebuild_counts_as_corrections(spark: SparkSession, tmp_path: Path) ->
     assert value(found, "batches_total", kind="rebuild") == 1
 
     # The store alone says the same.
-    history = History()
+    history = PipelineHistory()
     now = wall_clock()
     for output, at, sums in read_history(engine.store, now, engine.last):
         history.add(output, at, sums)

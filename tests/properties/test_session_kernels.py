@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.log.timeline.keeper import Section, Step
+from latecomer.log.timeline.keeper import Section, WatermarkRise
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.strategies import Strategy
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Timeline, TimelineRow
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.private_columns import ORIGIN, POSITION
@@ -36,7 +36,7 @@ from latecomer.windowing.firing.session_bucket import (
 from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY, PaneLane
-from latecomer.windowing.session_judge import Arrivals, prompt_fates
+from latecomer.windowing.session_judge import SessionArrivals, prompt_fates
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over
 from timeline_kit import Reader
@@ -57,7 +57,7 @@ class Kernels:
     kept: dict[PaneLane, pa.Table] = field(default_factory=dict)
     panes: list[pa.Table] = field(default_factory=list)
     judged: dict[int, Judgement] = field(default_factory=dict)
-    before: Step | None = None
+    before: WatermarkRise | None = None
 
     def __post_init__(self) -> None:
         self.reader = Reader(self.strategy)
@@ -78,12 +78,14 @@ class Kernels:
         ]
         self._close(number, section, [self._arrivals(number, section, part) for part in parts if part])
 
-    def quiet(self, number: int, row: Row) -> bool:
+    def quiet(self, number: int, row: TimelineRow) -> bool:
         """A batch without events, if anything fires in it."""
         section = Section([(number, row)], self.before)
         return self._close(number, section, [], only_if_fired=True)
 
-    def _arrivals(self, number: int, section: Section, part: Sequence[tuple[int, Arrival]]) -> Arrivals:
+    def _arrivals(
+        self, number: int, section: Section, part: Sequence[tuple[int, Arrival]]
+    ) -> SessionArrivals:
         positions, events = zip(*part, strict=True)
         moments = (
             pa.array([getattr(each, name) for each in events], pa.int64()).cast(TIMESTAMP)
@@ -114,10 +116,10 @@ class Kernels:
             for sql, holds in WHENS.items()
         }
         clocks = section.watermarks.clock(rows)
-        return Arrivals.of(rows, columns, clocks, marks, np.array(ok), np.zeros(len(ok), bool))
+        return SessionArrivals.of(rows, columns, clocks, marks, np.array(ok), np.zeros(len(ok), bool))
 
     def _close(
-        self, number: int, section: Section, parts: Sequence[Arrivals], only_if_fired: bool = False
+        self, number: int, section: Section, parts: Sequence[SessionArrivals], only_if_fired: bool = False
     ) -> bool:
         alone = in_order_of_arrival(self.output, section.fires_at)
         splits = [fold_events(part, self.merger, section.fires_at, alone) for part in parts]
@@ -172,7 +174,7 @@ class Kernels:
             return np.full(count, bucket == 0)
         return np.array([len(key or "") % self.buckets == bucket for key in keys.to_pylist()], bool)
 
-    def _note(self, parts: Sequence[Arrivals], judged: Sequence[Any]) -> None:
+    def _note(self, parts: Sequence[SessionArrivals], judged: Sequence[Any]) -> None:
         assert isinstance(self.output.window, Session)
         for part in parts:
             prompt = part.only(~part.suspects(self.output.window))

@@ -20,7 +20,7 @@ from avro_data import number
 from avro_messages import messages, schemas
 from examples_kit import usual
 from latecomer.model.types import is_decimal, scale_of
-from latecomer.schemas.avro import Reading, Value, parse_schema, reading
+from latecomer.schemas.avro import Reading, ReadValue, parse_schema, reading
 from latecomer.source.decode import avro_columns
 from latecomer.source.decode.avro_messages import AvroMessages
 from latecomer.source.decode.framing import UnknownSchemas, words_of
@@ -81,7 +81,7 @@ def unit_of(found: Reading, name: str) -> str:
     return str(kind.get("logicalType", "")) if isinstance(kind, dict) else ""
 
 
-def as_column(value: Value, kind: str, row: Any, unit: str) -> Any:
+def as_column(value: ReadValue, kind: str, row: Any, unit: str) -> Any:
     for step in value.path:
         row = None if row is None else row[step]
     if row is None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from latecomer.schemas.jsonschema import schema_of
-from latecomer.source.decode.arrow_checked import Rules
+from latecomer.source.decode.arrow_checked import RecordRules
 from latecomer.source.decode.typed_columns import NotPlain
 from source.checked_kit import COLUMNS
 
 
-def listed(properties: dict[str, Any], **more: Any) -> Rules:
-    return Rules.of(schema_of({"type": "object", "properties": properties, **more}), COLUMNS, "ignore")
+def listed(properties: dict[str, Any], **more: Any) -> RecordRules:
+    return RecordRules.of(schema_of({"type": "object", "properties": properties, **more}), COLUMNS, "ignore")
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_what_is_required_and_what_may_not_be_there() -> None:
 )
 def test_schemas_whose_records_are_looked_at_one_by_one(schema: dict[str, Any]) -> None:
     with pytest.raises(NotPlain):
-        Rules.of(schema_of({"type": "object", **schema}), COLUMNS, "ignore")
+        RecordRules.of(schema_of({"type": "object", **schema}), COLUMNS, "ignore")

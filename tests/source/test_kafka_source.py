@@ -25,7 +25,7 @@ from latecomer.source.choose import source_of
 from latecomer.source.kafka.reader import PATIENCE, KafkaReader
 from latecomer.source.polled import Polled
 from latecomer.store import failpoints
-from latecomer.store.answers import Answers
+from latecomer.store.answers import SourceAnswers
 from latecomer.store.pins import PINS
 from latecomer.store.source_columns import source_columns
 from source.kafka_source_kit import NOON, SCHEMA, logged, payments, pipeline_on, totals
@@ -91,7 +91,7 @@ def test_what_goes_between_answer_and_reading_is_named_or_in_the_ledger(
     going_on = pipeline_on(tmp_path, kafka, topic, on_data_loss="continue")
     run(going_on, drain=True, spark=spark)
     assert totals(going_on) == (6, sum(range(4, 10)))
-    assert list(Answers(tmp_path / "store").lost()) == [(f"{topic}/0", 0, 4)]
+    assert list(SourceAnswers(tmp_path / "store").lost()) == [(f"{topic}/0", 0, 4)]
 
 
 def test_a_topic_that_was_made_again_is_refused(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:

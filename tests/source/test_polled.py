@@ -11,7 +11,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.user_classes import PolledSource
 from latecomer.errors import SourceOutage, StoreError
 from latecomer.source.polled import Polled
-from latecomer.store.answers import Answers
+from latecomer.store.answers import SourceAnswers
 
 
 class Growing(PolledSource):
@@ -68,7 +68,7 @@ def test_answers_do_not_pile_up(source: Polled, tmp_path: Path) -> None:
         assert bounds(source, tmp_path, number) == (slice_.since["to"] if number else 0, slice_.until["to"])
     assert len(list((tmp_path / "offsets").iterdir())) == 2
     source.resume(tmp_path, accepted=49, logged=False)
-    assert Answers(tmp_path).last() == 49
+    assert SourceAnswers(tmp_path).last() == 49
 
 
 def test_a_source_that_cannot_be_asked_says_so(
@@ -89,7 +89,7 @@ def test_what_has_gone_since_an_answer_is_written_into_it(
     source.find_all(tmp_path)
     monkeypatch.setattr(Growing, "gone", 3)
     source.slice_of(tmp_path, 1)
-    said = [Answers(tmp_path).read(number) for number in (0, 1)]
+    said = [SourceAnswers(tmp_path).read(number) for number in (0, 1)]
     assert [answer and answer.until.get("gone") for answer in said] == [None, 3]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.spark.noted import WORK, NotedWork, WorkNotes, noted_work
 from latecomer.store.pins import PINS
 
@@ -19,5 +19,5 @@ def test_a_note_that_is_none_of_ours_counts_for_nothing(tmp_path: Path, planted:
     (tmp_path / PINS).write_text("{}")
     (tmp_path / WORK).write_text(json.dumps({"runs": 1, "work": planted, "last": DONE}))
     assert noted_work(tmp_path) == NotedWork()
-    WorkNotes(tmp_path, Work(1, 1, 0.5, 1)).write()
-    assert noted_work(tmp_path) == NotedWork(1, Work(1, 1, 0.5, 1), Work(1, 1, 0.5, 1))
+    WorkNotes(tmp_path, TaskTotals(1, 1, 0.5, 1)).write()
+    assert noted_work(tmp_path) == NotedWork(1, TaskTotals(1, 1, 0.5, 1), TaskTotals(1, 1, 0.5, 1))

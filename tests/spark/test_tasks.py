@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.log.envelope import Given
-from latecomer.log.log_task import LogPlan, LogTask, Written, lane_folders, write_split
+from latecomer.log.log_task import LogPlan, LogTask, WrittenSplits, lane_folders, write_split
 from latecomer.log.private_columns import LogLane
 from latecomer.source.choose import source_of
 from latecomer.source.decode.base import FileSplit, SourceFile
@@ -95,7 +95,7 @@ def plan_of(folder: Path, form: str) -> tuple[FileSource, Shared[LogPlan]]:
 
 def logged(
     runner: Runner, folder: Path, plan: Shared[LogPlan], splits: Sequence[FileSplit]
-) -> tuple[Written, dict[LogLane, pa.Table]]:
+) -> tuple[WrittenSplits, dict[LogLane, pa.Table]]:
     """What the lanes hold, in the order of positions, and what the driver is told."""
     folders = lane_folders(folder / "events", folder / "duplicates", folder / "letters")
     tasks = [LogTask(nth, [split], GIVEN, folders) for nth, split in enumerate(splits)]
@@ -108,7 +108,7 @@ def logged(
         for lane in LogLane
         if any(each.files.get(lane) for each in found)
     }
-    return Written.joined(found, plan.value.measures), lanes
+    return WrittenSplits.joined(found, plan.value.measures), lanes
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
@@ -179,8 +179,8 @@ def test_what_the_driver_is_told_is_packed_on_its_way() -> None:
     ticks = pa.table(
         {"tick": list(range(100_000)), "partition": [f"tower-{nth % 997}" for nth in range(100_000)]}
     )
-    written = Written(100_000, ticks={"": ticks})
+    written = WrittenSplits(100_000, ticks={"": ticks})
     sent = pickle.dumps(written)
     assert len(sent) < ticks.nbytes / 4
     assert pickle.loads(sent).ticks[""].equals(ticks)
-    assert pickle.loads(pickle.dumps(Written(3))) == Written(3)
+    assert pickle.loads(pickle.dumps(WrittenSplits(3))) == WrittenSplits(3)

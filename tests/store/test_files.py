@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 
 from latecomer.store import files
 from latecomer.store.delta.tables import create_delta, open_delta
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 
 ROWS = pa.table({"n": [1, 2, 3]})
-RECORD = Record("totals", 0, 60, 3, 60, 0, 60, None, {"events": 1}, {"changed": 1})
+RECORD = RebuildRecord("totals", 0, 60, 3, 60, 0, 60, None, {"events": 1}, {"changed": 1})
 
 
 def test_a_location_can_be_named_and_not_touched() -> None:

@@ -10,7 +10,7 @@ import pytest
 from latecomer.config.sinks import Stream
 from latecomer.engine.upkeep.compacting import UpkeepNote
 from latecomer.sink.status import Note
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.spark.noted import NotedWork
 from latecomer.store.notes import read_note, write_note
 
@@ -29,7 +29,7 @@ WORK = '{"jobs": 1, "tasks": 2, "seconds": 1, "rows": 3}'
         (
             f'{{"runs": 2, "work": {WORK}, "last": {WORK}}}',
             NotedWork,
-            NotedWork(2, Work(1, 2, 1.0, 3), Work(1, 2, 1.0, 3)),
+            NotedWork(2, TaskTotals(1, 2, 1.0, 3), TaskTotals(1, 2, 1.0, 3)),
         ),
         ('{"at": 1777118400.5, "done": true}', UpkeepNote, UpkeepNote(1_777_118_400.5, done=True)),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import SourceAnswer, SourceAnswers
 from latecomer.store.definitions import fix_if_unread
 from latecomer.store.source_files import Found, FoundLog
 from latecomer.store.source_turns import Turn, take_turn
@@ -28,6 +28,6 @@ def test_a_batch_of_any_source_was_begun(tmp_path: Path, source: str, kind: str)
         assert fix_if_unread(tmp_path) is not None
         found.write([Found("/a.json", 1)], size=1)
     else:
-        Answers(home).write(0, Answer(None, {"0": 7}))
+        SourceAnswers(home).write(0, SourceAnswer(None, {"0": 7}))
     take_turn(tmp_path, Turn("near"))
     assert fix_if_unread(tmp_path) is None

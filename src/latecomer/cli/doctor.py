@@ -187,12 +187,12 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:
     """Whether the broker answers, and how many records of each topic no run has found yet."""
     from latecomer.source.kafka.reader import KafkaReader
-    from latecomer.store.answers import Answers
+    from latecomer.store.answers import SourceAnswers
     from latecomer.store.store import home_of
 
     reader = KafkaReader(topics=topics, base=pipeline.base)
     reader.check()
-    answers = Answers(home_of(pipeline.store_path, name))
+    answers = SourceAnswers(home_of(pipeline.store_path, name))
     last = answers.read(answers.last())
     waiting = reader.waiting(last.until if last else None)
     yield Finding(what, f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")

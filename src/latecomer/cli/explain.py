@@ -31,8 +31,8 @@ from latecomer.model.zoned import moment_in_words
 
 if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation
-    from latecomer.after.explain.fates import Judged
-    from latecomer.after.explain.life import Published
+    from latecomer.after.explain.fates import JudgedEvent
+    from latecomer.after.explain.life import PublishedNumber
 
 _STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
@@ -90,7 +90,7 @@ def explain(
 def _print_events(explanation: Explanation, most: int) -> None:
     from latecomer.after.explain.explanation import event_rows
 
-    groups: dict[tuple[int | None, str], list[Judged]] = {}
+    groups: dict[tuple[int | None, str], list[JudgedEvent]] = {}
     for published in explanation.panes:
         for each in published.took[:most]:
             fate = "unknown" if each.fate is None else each.fate.value
@@ -134,7 +134,7 @@ class _Page:
         self._print(title(self.explanation), "bold")
         self._print(standing(self.explanation))
 
-    def _pane(self, published: Published) -> None:
+    def _pane(self, published: PublishedNumber) -> None:
         from latecomer.after.explain.explanation import values_in_words
         from latecomer.after.explain.places import in_words
 
@@ -165,7 +165,7 @@ class _Page:
                 f"  no longer holds {self._in_figures(published.lost)}: the output's where now excludes them"
             )
 
-    def _events(self, events: Sequence[Judged], took: bool = False) -> None:
+    def _events(self, events: Sequence[JudgedEvent], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
         from latecomer.after.explain.explanation import event_rows
         from latecomer.cli.render import print_table
@@ -179,7 +179,7 @@ class _Page:
         if len(events) > self.most:
             self._print(f"  and {len(events) - self.most:,} more; --events all lists them")
 
-    def _in_figures(self, events: Sequence[Judged]) -> str:
+    def _in_figures(self, events: Sequence[JudgedEvent]) -> str:
         from latecomer.after.explain.life import total
         from latecomer.after.explain.places import shown_value
         from latecomer.model.durations import shown_duration
@@ -197,7 +197,7 @@ class _Page:
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _changes(published: Published) -> str:
+def _changes(published: PublishedNumber) -> str:
     """What changed against the pane before, in brackets."""
     from latecomer.after.explain.explanation import change
 

@@ -11,8 +11,8 @@ from latecomer.model.counting import counted
 from latecomer.model.zoned import moment
 
 if TYPE_CHECKING:
-    from latecomer.after.migrate.drift import Drift, Tally
-    from latecomer.schemas.migrations import Migration, Situation, State
+    from latecomer.after.migrate.drift import Drift, ProducerTally
+    from latecomer.schemas.migrations import Migration, MigrationState, Situation
 
 
 def require_no_csv(form: Format) -> None:
@@ -66,7 +66,7 @@ def print_status(situation: Situation, form: Format) -> None:
             print(f"  - {obstacle}")
 
 
-def _standing(situation: Situation, state: State) -> dict[str, Any]:
+def _standing(situation: Situation, state: MigrationState) -> dict[str, Any]:
     return {
         "migration": situation.migration.migration,
         "subject": situation.migration.subject,
@@ -79,14 +79,14 @@ def _standing(situation: Situation, state: State) -> dict[str, Any]:
     }
 
 
-def _sentence(situation: Situation, state: State) -> str:
+def _sentence(situation: Situation, state: MigrationState) -> str:
     name, subject = situation.migration.migration, situation.migration.subject
     if state.phase is None:
         return f"{name} of {subject} has not begun"
     return f"{name} of {subject} is in {state.phase} since {moment(state.since)}"
 
 
-def print_step(before: Situation, after: State, form: Format) -> None:
+def print_step(before: Situation, after: MigrationState, form: Format) -> None:
     require_no_csv(form)
     if form is Format.JSON:
         print_json({"from": before.state.phase, **_standing(before, after)})
@@ -133,7 +133,7 @@ def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
         )
 
 
-def _by_producer(drift: Drift) -> list[tuple[str | None, int | None, Tally]]:
+def _by_producer(drift: Drift) -> list[tuple[str | None, int | None, ProducerTally]]:
     """The events of each producer with each schema, the most drifting ones first."""
     whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
     return [(producer, schema_id, tally) for (producer, schema_id), tally in whose]

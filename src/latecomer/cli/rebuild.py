@@ -36,7 +36,7 @@ from latecomer.model.zoned import moment
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.config.models import Pipeline
-    from latecomer.log.progress import Progress
+    from latecomer.log.progress import LogProgress
     from latecomer.store.rebuilds import Rebuild
 
 Last = Annotated[
@@ -218,7 +218,7 @@ def _report(done: Applied) -> str:
     return f"published{how} as batch {done.batch}"
 
 
-def _watch(progress: Progress) -> None:
+def _watch(progress: LogProgress) -> None:
     """How much of the log has been read, how fast, and how long it will take."""
     if progress.is_read:
         LOG.info("computing what changes, from %s rows of the log", f"{progress.rows:,}")

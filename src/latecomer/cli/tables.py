@@ -142,7 +142,7 @@ def ledger(
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
     from latecomer.cli.render import scales_of
-    from latecomer.store.answers import Answers
+    from latecomer.store.answers import SourceAnswers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import home_of, open_store
 
@@ -166,7 +166,7 @@ def ledger(
         were = "was" if skipped == 1 else "were"
         note(f"{counted(skipped, 'tombstone')} {were} skipped: not among what was received")
     for source in reader.pipeline.views:
-        for gap in Answers(home_of(reader.pipeline.store_path, source)).lost():
+        for gap in SourceAnswers(home_of(reader.pipeline.store_path, source)).lost():
             count, partition = gap.until - gap.since, partition_of(source, gap.partition)
             which = f"{gap.since}" if count == 1 else f"{gap.since} to {gap.until - 1}"
             note(f"lost at the source, unread: {counted(count, 'offset')} of {partition} ({which})")

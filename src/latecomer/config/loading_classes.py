@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from latecomer.config.user_classes import Named, Written, lacking
+from latecomer.config.user_classes import Named, NamedClass, lacking
 from latecomer.errors import nearest
 from latecomer.model.base import Model, in_own_words
 from latecomer.model.strategies import Custom, Strategy
@@ -32,7 +32,7 @@ def load_strategy(written: Custom, base: Path, place: str = "") -> Strategy:
     return _made(strategy, {**shared, **written.options}, f"{place}options", "options: of ", Strategy)
 
 
-def load_own(written: Written, kind: type[_Own], base: Path, field: str) -> _Own:
+def load_own(written: NamedClass, kind: type[_Own], base: Path, field: str) -> _Own:
     """An instance of the source, decoder or sink that the file names, with its options."""
     own = _load(written.name, base, kind, field)
     for method in kind.METHODS:

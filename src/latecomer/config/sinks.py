@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Wit
 
 from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
 from latecomer.config.secrets import without_references
-from latecomer.config.user_classes import OWN, Named, Written, own_schema
+from latecomer.config.user_classes import OWN, Named, NamedClass, own_schema
 from latecomer.errors.redacting import redacted
 from latecomer.model.base import object_schema
 from latecomer.model.panes import Accumulation
@@ -138,7 +138,7 @@ class FileSink(Sink):
         return self.path
 
 
-class OwnSink(Written, Sink):
+class OwnSink(NamedClass, Sink):
     """A user-defined sink that is not loaded yet."""
 
 

@@ -136,14 +136,14 @@ class PolledSource(Named):
         return {}
 
 
-class Written(Model):
+class NamedClass(Model):
     """A user-defined class as the file names it; it is loaded once the file's folder is known."""
 
     name: str
     options: dict[str, Any]
 
 
-class WrittenDecoder(Written, Decoder):
+class WrittenDecoder(NamedClass, Decoder):
     """A decoder that is not loaded yet, or not in this process."""
 
     @property
@@ -151,7 +151,7 @@ class WrittenDecoder(Written, Decoder):
         return self.name
 
 
-class WrittenSource(Written, PolledSource):
+class WrittenSource(NamedClass, PolledSource):
     """A source that is not loaded yet."""
 
 

@@ -22,7 +22,7 @@ from functools import cached_property
 from latecomer.engine.intake import Intake
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceOutage
-from latecomer.model.source_order import Plan, ReadTo, Waiting, next_batch
+from latecomer.model.source_order import NextBatch, ReadTo, Waiting, next_batch
 from latecomer.source.base import FollowedSource, Slice
 from latecomer.source.choose import sources_of
 from latecomer.store.source_turns import Turn, TurnPart
@@ -254,7 +254,7 @@ class InOrder:
         if not ready:
             return False
         accepted = {name: each.followed.keeper.accepted(name) for name, each in ready.items()}
-        plans: list[Plan] = []
+        plans: list[NextBatch] = []
         begun = {name: each.begun for name, each in accepted.items()}
         if not self.intake.await_schemas(lambda: plans.append(next_batch(ready, begun))):
             return False

@@ -20,7 +20,7 @@ from latecomer.engine.without_data import heartbeat
 from latecomer.errors import SchemaOutage, StoreError
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.source.base import MergedSlice, Part, Slice
+from latecomer.source.base import BatchPart, MergedSlice, Slice
 from latecomer.source.decode.retrying import waits
 from latecomer.store.holding.fences import require_held
 from latecomer.store.pins import is_store
@@ -88,7 +88,7 @@ class Intake:
         """Accept the parts of slices that are read together; `named` has their sources, with the partitions of each.
         The silence of these sources counts by the arrival clock: everything that arrived by then is read."""
         parts = [
-            Part(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
+            BatchPart(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
         ]
         partitions = self._unread_by_partition(named, self.behind - named.keys())
         together = MergedSlice.of(parts, turn.read_to, partitions)

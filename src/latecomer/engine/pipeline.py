@@ -30,7 +30,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store
 from latecomer.windowing.firing.job import FiringJob
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.republish import require_brought_over
 from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.widening import require_widenable, widen_tables
@@ -107,7 +107,7 @@ class Engine:
         failpoint("watermarks.committed", number)
         self.last = number
         watch.end("timeline")
-        batch = Batch.of_logged(number, section, logged, self.log.batch(number))
+        batch = FiringBatch.of_logged(number, section, logged, self.log.batch(number))
         accepted = self.accepted(batch, "data", watch, logged)
         holding, events = self.keeper.holding(), self.log.written(number)
         accepted.report = replace(
@@ -116,7 +116,7 @@ class Engine:
         self._under_way = self._completing.submit(self.complete, accepted, self.outputs)
 
     def accepted(
-        self, batch: Batch, kind: str, watch: Stopwatch | None = None, logged: LoggedBatch | None = None
+        self, batch: FiringBatch, kind: str, watch: Stopwatch | None = None, logged: LoggedBatch | None = None
     ) -> book.AcceptedBatch:
         """A batch that is on the timeline; `logged` is what it brought."""
         received = NOTHING_RECEIVED if logged is None else logged.received

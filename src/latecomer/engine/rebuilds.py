@@ -11,15 +11,15 @@ from latecomer.engine.ledger.report import Stopwatch
 from latecomer.engine.pipeline import Engine
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.log.repairs import RepairLog
-from latecomer.model.timeline import Row
+from latecomer.model.timeline import TimelineRow
 from latecomer.source.fixes import Fix
 from latecomer.store.definitions import definition_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import names
 from latecomer.store.holding.fences import lease_over
-from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.rebuilds import Rebuild, RebuildRecord, Rebuilds
 from latecomer.store.repairs import Repair, moved_letters
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.republish import changed_since, publish_rebuild
 
 LOG = logging.getLogger(__name__)
@@ -66,12 +66,12 @@ def complete_rebuild(engine: Engine, rebuild: Rebuild, number: int) -> None:
     engine.store.pin()
     watch, reached = Stopwatch(), keeper.reached(number - 1)
     assert reached is not None  # noqa: S101
-    row = Row(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
+    row = TimelineRow(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
     section = keeper.advance(number, row)
     failpoint("watermarks.committed", number)
     engine.last = number
     watch.end("timeline")
-    accepted = engine.accepted(Batch(number, section), "rebuild", watch)
+    accepted = engine.accepted(FiringBatch(number, section), "rebuild", watch)
     published = publish_rebuild(logic, number, rebuild, section)
     accepted.watch.end("firing")
     engine.publish(accepted, [], {logic.name: published})
@@ -133,7 +133,7 @@ def logic_of(engine: Engine, name: str) -> OutputLogic:
     return logic
 
 
-def _is_of_definition(engine: Engine, record: Record) -> bool:
+def _is_of_definition(engine: Engine, record: RebuildRecord) -> bool:
     """Whether a rebuild was computed with the output's present definition."""
     expected = record.definition or engine.store.pinned_definition(record.output)
     return definition_of(logic_of(engine, record.output).output) == expected
@@ -169,7 +169,7 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     failpoint("watermarks.committed", number)
     engine.last = number
     watch.end("timeline")
-    batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
+    batch = FiringBatch.of_logged(number, section, logged, engine.log.batch(number))
     accepted = engine.accepted(batch, "repair", watch, logged)
     if accepted.amounts is not None:
         accepted.amounts = repaired_amounts(logged.received, logged.ticks.measures, logged.duplicates, moved)

@@ -29,14 +29,14 @@ from latecomer.engine.spark_progress import Watch, watch_of, watched
 from latecomer.engine.starting import start_engine
 from latecomer.engine.without_data import drain_input
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
-from latecomer.log.filling import NOTHING_FILLED, Filled
+from latecomer.log.filling import NOTHING_FILLED, FilledColumns
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.source.decode.retrying import waits
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.noted import WorkNotes
 from latecomer.spark.predicates import check_predicates
@@ -65,11 +65,11 @@ class RunReport:
     newest_arrival: int
     computed: Mapping[str, float]
     """New outputs that were computed from the log, and how many seconds each took."""
-    work: Work = field(default_factory=Work)
+    work: TaskTotals = field(default_factory=TaskTotals)
     """The jobs and tasks that Spark ran for this run."""
     unknown: UnknownSeen = NONE_SEEN
     """The fields without a column that this run has kept."""
-    filled: Filled = NOTHING_FILLED
+    filled: FilledColumns = NOTHING_FILLED
     """How many past events got values in new columns."""
     progress: BatchProgress | None = None
     """What the last batch did; None where there was none."""

@@ -32,7 +32,7 @@ from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
 from latecomer.store.store import as_received_sql
 from latecomer.windowing.fate_counts import Counts
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.session_output import output_logic
 
 LOG = logging.getLogger(__name__)
@@ -68,9 +68,9 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
     kind = section.rows[0][1].kind
     engine.last = number
     if kind != "tick":
-        return engine.accepted(Batch(number, section), kind)
+        return engine.accepted(FiringBatch(number, section), kind)
     logged = engine.log.recount(number)
-    batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
+    batch = FiringBatch.of_logged(number, section, logged, engine.log.batch(number))
     return engine.accepted(batch, "data", logged=logged)
 
 
@@ -98,7 +98,7 @@ def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
     seen = logged if repeated is None else logged.without(repeated)
     span, last = seen.span(), engine.last
     section = engine.keeper.section(0, last)
-    batch = Batch(last, section, seen if span else None, *(span or (0, 0)), history=True)
+    batch = FiringBatch(last, section, seen if span else None, *(span or (0, 0)), history=True)
     with engine.firing.derived(batch, [output]) as whole:
         (prepared,) = engine.firing.run(whole, [output])
         entries = _past_entries(engine, output, whole, logged, repeated)
@@ -123,7 +123,7 @@ def use_outputs(engine: Engine, outputs: Mapping[str, Output]) -> None:
 
 
 def _past_entries(
-    engine: Engine, output: OutputLogic, batch: Batch, logged: Logged, repeated: Repeated | None
+    engine: Engine, output: OutputLogic, batch: FiringBatch, logged: Logged, repeated: Repeated | None
 ) -> list[Entry]:
     """The ledger's lines of a new output for every batch so far."""
     store = engine.store

@@ -6,7 +6,7 @@ from latecomer.engine.pipeline import Engine
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.failpoints import failpoint
-from latecomer.windowing.firing.output import Batch
+from latecomer.windowing.firing.output import FiringBatch
 
 
 def heartbeat(engine: Engine, at: int) -> bool:
@@ -17,7 +17,7 @@ def heartbeat(engine: Engine, at: int) -> bool:
     if beat is None or engine.half_logged:
         return False
     section = Section([(number, beat[1])], keeper.reached(engine.last))
-    if not engine.firing.would_publish(Batch(number, section), engine.outputs):
+    if not engine.firing.would_publish(FiringBatch(number, section), engine.outputs):
         return False
     keeper.timeline = beat[0]
     complete_without_data(engine, keeper.advance(number, beat[1]), "heartbeat")
@@ -37,4 +37,4 @@ def complete_without_data(engine: Engine, section: Section, kind: str) -> None:
     """Complete a batch without data, whose rows are on the timeline already."""
     engine.last += 1
     failpoint("watermarks.committed", engine.last)
-    engine.complete(engine.accepted(Batch(engine.last, section), kind), engine.outputs)
+    engine.complete(engine.accepted(FiringBatch(engine.last, section), kind), engine.outputs)

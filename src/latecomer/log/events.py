@@ -22,7 +22,7 @@ from latecomer.log.known_ids import KnownIds, remembered_since
 from latecomer.log.log_task import (
     LogPlan,
     LogTask,
-    Written,
+    WrittenSplits,
     arrival_spans,
     joined_spans,
     lane_folders,
@@ -42,9 +42,9 @@ from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import (
     NO_CLOCK,
+    BatchPart,
     Clock,
     FollowedSource,
-    Part,
     Slice,
     Source,
     Split,
@@ -132,7 +132,7 @@ class EventLog:
         self.runner.work.rows += logged.received.rows
         return logged
 
-    def _write(self, batch: int, slice_: Slice, timeline: Timeline) -> Written:
+    def _write(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenSplits:
         """Write all lanes of a batch to files that no commit names yet."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known_ids = pool.submit(self._known_ids, timeline)
@@ -143,9 +143,9 @@ class EventLog:
             attempts = numbered(attempts, timeline.last_tick or 0)
         failpoint("events.written", batch)
         # Each source has ticks, even if it brought no event.
-        none = [Written(ticks={attempt.source: None}) for attempt in attempts]
+        none = [WrittenSplits(ticks={attempt.source: None}) for attempt in attempts]
         every = [each for attempt in attempts for each in attempt.written]
-        return Written.joined([*none, *every], self.store.measures())
+        return WrittenSplits.joined([*none, *every], self.store.measures())
 
     def _known_ids(self, timeline: Timeline) -> KnownIds | None:
         """The ids whose duplicates could still be counted; None if events have no ids."""
@@ -155,7 +155,9 @@ class EventLog:
         self._ids.catch_up(since)
         return self._ids.known(since)
 
-    def _run(self, batch: int, part: Part, timeline: Timeline, known_ids: Future[KnownIds | None]) -> Attempt:
+    def _run(
+        self, batch: int, part: BatchPart, timeline: Timeline, known_ids: Future[KnownIds | None]
+    ) -> Attempt:
         """Have tasks write a slice, or a part of it."""
         newest, last_tick = part.slice.newest, timeline.last_tick or 0
         given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
@@ -234,7 +236,7 @@ class EventLog:
             self._plans[source] = Shared(plan)
         return self._plans[source]
 
-    def _commit_lanes(self, batch: int, written: Written, lanes: Sequence[LogLane]) -> LoggedBatch:
+    def _commit_lanes(self, batch: int, written: WrittenSplits, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
         received = Received(
@@ -247,7 +249,7 @@ class EventLog:
         ticks = self._ticks(batch, written.ticks, dict(written.sums))
         return LoggedBatch(received, ticks, dict(written.duplicate_sums), dict(written.letter_sums))
 
-    def _commit_lane(self, batch: int, lane: LogLane, written: Written) -> int:
+    def _commit_lane(self, batch: int, lane: LogLane, written: WrittenSplits) -> int:
         """Make a lane visible; gives how many rows it has."""
         tables = {
             LogLane.DEAD_LETTERS: self.store.dead_letters,
@@ -268,7 +270,9 @@ class EventLog:
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
-    def _commit_events(self, batch: int, files: Sequence[Location], written: Written) -> Sequence[DataFile]:
+    def _commit_events(
+        self, batch: int, files: Sequence[Location], written: WrittenSplits
+    ) -> Sequence[DataFile]:
         """Make the events visible, with how far the other tables are."""
         others = (self.store.dead_letters, self.store.repairs, self.store.duplicates)
         reached = {**self.store.reached(others), CLOCKS: int(written.clock)}
@@ -374,7 +378,7 @@ class EventLog:
         kernel = partial(_summed_up, Shared((readings, self.store.layout.view, measures)))
         splits = [each for each in self.batch(batch).splits if each.rows]
         results = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
-        found = Written.joined([Written(ticks=dict.fromkeys(readings)), *results], measures)
+        found = WrittenSplits.joined([WrittenSplits(ticks=dict.fromkeys(readings)), *results], measures)
         ticks = self._ticks(batch, found.ticks, dict(found.sums))
         return LoggedBatch(
             received, ticks, self._duplicate_sums(batch, received), self.letter_sums(batch, received)
@@ -434,7 +438,7 @@ def _summed_up(
         tuple[Mapping[str | None, tuple[Reading | None, Needs]], Mapping[str, str], Mapping[str, str]]
     ],
     split: LogSplit,
-) -> Written:
+) -> WrittenSplits:
     """The ticks of some events by source, and the sums of all of them: a task."""
     readings, view, measures = plan.value
     parts = []
@@ -443,8 +447,8 @@ def _summed_up(
             source: events if len(readings) == 1 else _of_source(events, str(source)) for source in readings
         }
         ticks = {source: tick_table(own[source], *needed) for source, needed in readings.items()}
-        parts.append(Written(ticks=ticks, sums=sums_of(events, view, measures)))
-    return Written.joined(parts, measures)
+        parts.append(WrittenSplits(ticks=ticks, sums=sums_of(events, view, measures)))
+    return WrittenSplits.joined(parts, measures)
 
 
 def _of_source(events: pa.Table, source: str) -> pa.Table:

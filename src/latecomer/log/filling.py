@@ -44,7 +44,7 @@ GROUP_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledColumns:
     """New columns, and how many past events got values for them."""
 
     columns: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Filled:
     """How many have a kept value that is not of its column's type: the column is null."""
 
 
-NOTHING_FILLED = Filled()
+NOTHING_FILLED = FilledColumns()
 
 
 def new_columns(store: Store) -> dict[str, dict[str, str]]:
@@ -81,7 +81,7 @@ def _columns_before(store: Store) -> dict[str, Mapping[str, str]]:
     return {name: of_sources.get(name, {}) if name else pinned["columns"] for name in store.pipeline.views}
 
 
-def fill(runner: Runner, store: Store) -> Filled:
+def fill(runner: Runner, store: Store) -> FilledColumns:
     """Fill the new columns of past events, as far as they were kept."""
     new = new_columns(store)
     if not new or store.replay_of is not None:
@@ -118,7 +118,7 @@ def fill(runner: Runner, store: Store) -> Filled:
             ", ".join(names),
             store.layout.unknown_fields,
         )
-    return Filled(tuple(names), events, unread)
+    return FilledColumns(tuple(names), events, unread)
 
 
 def _plan(

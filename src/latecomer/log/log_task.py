@@ -71,7 +71,7 @@ class LogTask:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSplits:
     """What was written of some splits, and what the driver learns about them."""
 
     rows: int = 0
@@ -106,7 +106,7 @@ class Written:
         self.__dict__.update(state, ticks=ticks)
 
     @classmethod
-    def joined(cls, parts: Sequence[Written], measures: Iterable[str]) -> Written:
+    def joined(cls, parts: Sequence[WrittenSplits], measures: Iterable[str]) -> WrittenSplits:
         """All of several parts."""
         names = list(measures)
         return cls(
@@ -137,11 +137,11 @@ def _packed(rows: pa.Table) -> bytes:
     return packed
 
 
-def write_split(shared: Shared[LogPlan], task: LogTask) -> Written:
+def write_split(shared: Shared[LogPlan], task: LogTask) -> WrittenSplits:
     """Log some splits of a source into the lanes. Where events have ids, they are held in memory until all have been
     read."""
     plan, given, lanes = shared.value, task.given, _Lanes(task)
-    parts, held, landed = list[Written](), list[pa.Table](), dict[str, int]()
+    parts, held, landed = list[WrittenSplits](), list[pa.Table](), dict[str, int]()
     for chunk in _chunks(task.splits, plan):
         found = given.kept(enveloped(chunk.rows, plan.reading, given))
         parts.append(_received(chunk, found, plan, given, lanes))
@@ -158,9 +158,9 @@ def write_split(shared: Shared[LogPlan], task: LogTask) -> Written:
         lanes.write(LogLane.DUPLICATES, again)
         sums = sums_of(again, plan.reading.log.view, plan.measures)
         hashes = split.hashes[~is_duplicate[split.rows]]
-        parts.append(Written(duplicate_sums=sums, hashes=hashes))
+        parts.append(WrittenSplits(duplicate_sums=sums, hashes=hashes))
         parts.append(_logged(events.filter(pa.array(~is_duplicate)), plan, given, lanes))
-    return Written.joined([*parts, Written(files=lanes.closed())], plan.measures)
+    return WrittenSplits.joined([*parts, WrittenSplits(files=lanes.closed())], plan.measures)
 
 
 def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
@@ -172,11 +172,11 @@ def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
         yield Chunk.joined(listed)
 
 
-def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes: _Lanes) -> Written:
+def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes: _Lanes) -> WrittenSplits:
     """Write the dead letters of a chunk, and sum up what was read."""
     dead = letter_rows(found.letters, chunk.letters)
     lanes.write(LogLane.DEAD_LETTERS, dead)
-    return Written(
+    return WrittenSplits(
         found.events.num_rows + found.letters.num_rows,
         chunk.skipped if given.until is None else 0,
         chunk.clock,
@@ -185,7 +185,7 @@ def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes
     )
 
 
-def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: _Lanes) -> Written:
+def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: _Lanes) -> WrittenSplits:
     """Write events to their lanes: EVENTS, or BEHIND for those behind the watermark."""
     behind = np.asarray(events.column("event_time").cast(pa.int64())) < given.watermark
     for lane, which in ((LogLane.EVENTS, ~behind), (LogLane.BEHIND, behind)):
@@ -194,9 +194,9 @@ def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: _Lanes) -> Wri
     return summed_up(events, plan)
 
 
-def summed_up(events: pa.Table, plan: LogPlan) -> Written:
+def summed_up(events: pa.Table, plan: LogPlan) -> WrittenSplits:
     """What the driver learns about logged events."""
-    return Written(
+    return WrittenSplits(
         ticks={plan.reading.source: tick_table(events, plan.reading, plan.needs)},
         sums=sums_of(events, plan.reading.log.view, plan.measures),
     )

@@ -11,7 +11,7 @@ READ = 0.99
 
 
 @dataclass(frozen=True)
-class Progress:
+class LogProgress:
     """How much of the log is read."""
 
     rows: int
@@ -35,7 +35,7 @@ class Progress:
         return READ <= self.share < 1
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[LogProgress], None]
 
 
 class Watched:
@@ -54,4 +54,4 @@ class Watched:
         self.report(min(self._read / self.rows, READ) if self.rows else 0.0)
 
     def report(self, share: float) -> None:
-        self._watch(Progress(self.rows, share, time.monotonic() - self._began))
+        self._watch(LogProgress(self.rows, share, time.monotonic() - self._began))

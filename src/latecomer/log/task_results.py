@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.log.duplicates import Landings, divided
-from latecomer.log.log_task import Folders, LogPlan, Written, summed_up
+from latecomer.log.log_task import Folders, LogPlan, WrittenSplits, summed_up
 from latecomer.log.logged_events import LogSplit
 from latecomer.log.moments import counted_by
 from latecomer.log.private_columns import UNIQUE, LogLane
@@ -31,7 +31,7 @@ class Attempt:
     source: str
     plan: LogPlan
     folders: Folders
-    written: Sequence[Written]
+    written: Sequence[WrittenSplits]
 
     @property
     def events(self) -> list[Location]:
@@ -90,11 +90,11 @@ def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
     return [each.replaced(moved, []) for each in attempts]
 
 
-def _summed_up_again(before: Written, plan: LogPlan) -> Written:
+def _summed_up_again(before: WrittenSplits, plan: LogPlan) -> WrittenSplits:
     schema, files = plan.reading.log.schema, before.files
     logged = LogSplit([file for lane in _EVENTS for file in files.get(lane, ())], 1, schema)
     duplicates = LogSplit(files.get(LogLane.DUPLICATES, ()), 1, schema)
-    now = Written.joined([summed_up(events, plan) for events in logged.tables()], plan.measures)
+    now = WrittenSplits.joined([summed_up(events, plan) for events in logged.tables()], plan.measures)
     sums = added(
         (sums_of(part, plan.reading.log.view, plan.measures) for part in duplicates.tables()), plan.measures
     )

@@ -14,7 +14,7 @@ from math import floor
 from typing import TypedDict
 
 
-class Recent(TypedDict):
+class RecentTicks(TypedDict):
     """`ticks` from old to new, each as pairs of value and events; `counts` is their sum, by value."""
 
     events: int
@@ -22,11 +22,11 @@ class Recent(TypedDict):
     counts: list[list[int]]
 
 
-def nothing() -> Recent:
+def nothing() -> RecentTicks:
     return {"events": 0, "ticks": [], "counts": []}
 
 
-def slide(recent: Recent, tick: Iterable[tuple[int, int]], of: int) -> None:
+def slide(recent: RecentTicks, tick: Iterable[tuple[int, int]], of: int) -> None:
     """Add a tick, and remove the oldest ticks as long as at least `of` events remain."""
     newest = [[value, events] for value, events in tick]
     recent["ticks"].append(newest)
@@ -35,12 +35,12 @@ def slide(recent: Recent, tick: Iterable[tuple[int, int]], of: int) -> None:
         _count(recent, recent["ticks"].pop(0), -1)
 
 
-def above(recent: Recent, share: float) -> int:
+def above(recent: RecentTicks, share: float) -> int:
     """How many events lie above the quantile, by nearest rank."""
     return floor(rest(share) * recent["events"])
 
 
-def quantile(recent: Recent, share: float) -> int:
+def quantile(recent: RecentTicks, share: float) -> int:
     """The smallest value that this share of the events does not exceed.
 
     >>> recent = nothing()
@@ -56,7 +56,7 @@ def quantile(recent: Recent, share: float) -> int:
     raise ValueError("a quantile of nothing")
 
 
-def _count(recent: Recent, tick: list[list[int]], sign: int) -> None:
+def _count(recent: RecentTicks, tick: list[list[int]], sign: int) -> None:
     counts = recent["counts"]
     for value, events in tick:
         recent["events"] += sign * events

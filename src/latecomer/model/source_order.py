@@ -45,21 +45,21 @@ class Queue(Protocol):
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunSlices:
     """How many of the waiting slices were read in part, and until which moment."""
 
     slices: int = 0
     until: int | None = None
 
 
-NOT_BEGUN = Begun()
+NOT_BEGUN = BegunSlices()
 
 
 class ReadTo(NamedTuple):
     """How far a source is read: its last batch that was read to the end, and the slices that were begun after it."""
 
     batch: int
-    begun: Begun = NOT_BEGUN
+    begun: BegunSlices = NOT_BEGUN
 
 
 @dataclass(frozen=True)
@@ -73,33 +73,33 @@ class SlicePart:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NextBatch:
     """The next batch."""
 
     taken: Mapping[str, Sequence[SlicePart]]
     """Source → the parts of slices to read."""
     finished: Mapping[str, int]
     """Source → how many of the waiting slices are read to their ends after the batch."""
-    begun: Mapping[str, Begun]
+    begun: Mapping[str, BegunSlices]
     """Source → the slices that are begun after the batch."""
 
 
-def next_batch(queues: Mapping[str, Queue], begun: Mapping[str, Begun]) -> Plan:
+def next_batch(queues: Mapping[str, Queue], begun: Mapping[str, BegunSlices]) -> NextBatch:
     """The next batch of sources with waiting slices. The arrivals of a slice are read only if it may have to be cut."""
     counts = {name: max(1, begun[name].slices) for name in queues}
     end = _end(queues, begun, counts) if len(queues) > 1 else None
     finished = {name: _finished(queue, counts[name], end) for name, queue in queues.items()}
-    return Plan(
+    return NextBatch(
         _taken(queues, begun, counts, end),
         finished,
         {
-            name: Begun(open_, end) if (open_ := counts[name] - finished[name]) else NOT_BEGUN
+            name: BegunSlices(open_, end) if (open_ := counts[name] - finished[name]) else NOT_BEGUN
             for name in queues
         },
     )
 
 
-def _end(queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: dict[str, int]) -> int | None:
+def _end(queues: Mapping[str, Queue], begun: Mapping[str, BegunSlices], counts: dict[str, int]) -> int | None:
     """The moment at which the batch ends; None where it reads everything that waits. `counts` says how many slices of
     each source are read. It grows as long as the new slices of a source are together not larger than the largest first
     slice, so that a large slice is not read again and again together with small ones."""
@@ -135,7 +135,7 @@ def _last(queue: Queue, count: int) -> int:
 
 
 def _taken(
-    queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: Mapping[str, int], end: int | None
+    queues: Mapping[str, Queue], begun: Mapping[str, BegunSlices], counts: Mapping[str, int], end: int | None
 ) -> dict[str, list[SlicePart]]:
     return {
         name: [
@@ -145,7 +145,7 @@ def _taken(
     }
 
 
-def _part(queue: Queue, nth: int, begun: Begun, end: int | None) -> SlicePart | None:
+def _part(queue: Queue, nth: int, begun: BegunSlices, end: int | None) -> SlicePart | None:
     """The part of a slice that a batch with this end reads; None if it reads nothing of it."""
     after = begun.until if nth < begun.slices else None
     if after is not None and queue[nth].last <= after:

@@ -28,7 +28,7 @@ Kind = Literal["tick", "heartbeat", "drain", "rebuild", "repair"]
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """One tick of one batch: the watermark in force for its events.
 
     `settled` is the watermark once the tick is over; it is known at once only where a tick is one event.
@@ -48,7 +48,7 @@ class Row:
 
 
 @dataclass
-class Progress:
+class PartitionProgress:
     """How far one source partition has come, and the end of its last tick with events.
 
     The state is None where nothing is known about the partition: then it holds the watermark.
@@ -82,14 +82,16 @@ class Timeline:
     newest: int = BEGIN_OF_TIME
     newest_arrival: int = BEGIN_OF_TIME
     """The newest tick with events that was read. Unlike `last_at`, it is not moved by heartbeats."""
-    partitions: dict[str, Progress] = field(default_factory=dict)
+    partitions: dict[str, PartitionProgress] = field(default_factory=dict)
     open_summaries: list[TickSummary] = field(default_factory=list)
     named: dict[str, bool] = field(default_factory=dict)
     """The partitions that the source itself names, and whether each has more data to read."""
     _all_marks: Marks | None = field(default=None, init=False, repr=False, compare=False)
     """The marks of all partitions; None where they must be computed again."""
 
-    def extend(self, summaries: Iterable[TickSummary], named: Mapping[str, bool] | None = None) -> list[Row]:
+    def extend(
+        self, summaries: Iterable[TickSummary], named: Mapping[str, bool] | None = None
+    ) -> list[TimelineRow]:
         """The rows for the ticks of one batch, in tick order. `named` has all partitions, and whether each has more
         data after this batch; None where the source does not name them."""
         if (
@@ -104,13 +106,15 @@ class Timeline:
         self.newest_arrival = max([self.newest_arrival, *(summary.at for summary in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
-    def _extend_by_columns(self, summaries: SummaryColumns, named: Mapping[str, bool] | None) -> list[Row]:
+    def _extend_by_columns(
+        self, summaries: SummaryColumns, named: Mapping[str, bool] | None
+    ) -> list[TimelineRow]:
         """The same for summaries in columns, where marks follow the largest event times. The rows have no summaries.
         Ticks are processed one by one up to the first new one, and then with all partitions of a tick at once."""
         if named is not None:
             self.name_partitions(named, max(self.last_at, summaries[0].at))
         self.newest_arrival = max(self.newest_arrival, summaries[-1].at)
-        ticks, rows, opened = pairwise(summaries.bounds), list[Row](), False
+        ticks, rows, opened = pairwise(summaries.bounds), list[TimelineRow](), False
         begin = end = 0
         while not opened and end < len(summaries):
             begin, end = next(ticks)
@@ -125,21 +129,23 @@ class Timeline:
             marks = self._marks(at)
             self._reach(marks.slowest if marks else moving.marks.furthest)
             self.last_tick, self.last_at = tick, at
-            rows.append(_held(Row(tick, at, self.watermark), marks))
+            rows.append(_held(TimelineRow(tick, at, self.watermark), marks))
         if begin > first:
             self.newest = max(self.newest, int(summaries.latest[first:begin].max()))
             self.open_summaries = list(summaries[begin:end])
-            self.partitions |= {name: Progress(newest, at) for name, newest, at in moving.heard()}
+            self.partitions |= {name: PartitionProgress(newest, at) for name, newest, at in moving.heard()}
         return rows
 
     def _moving(self, summaries: SummaryColumns) -> Moving:
         """The partitions of these summaries, with what is known about them."""
 
         def known(name: str, newest: int, seen_at: int) -> PartitionMark:
-            return self._what_is_known(name, Progress(newest, seen_at))
+            return self._what_is_known(name, PartitionProgress(newest, seen_at))
 
         lags = np.array([lag_of(self.strategy, None, name) for name in summaries.names], np.int64)
-        before = [self.partitions.get(name, Progress(None, BEGIN_OF_TIME)) for name in summaries.names]
+        before = [
+            self.partitions.get(name, PartitionProgress(None, BEGIN_OF_TIME)) for name in summaries.names
+        ]
         newest = np.array([BEGIN_OF_TIME if each.state is None else each.state for each in before], np.int64)
         seen_at = np.array([each.seen_at for each in before], np.int64)
         return Moving(summaries, self._gathered(), lags, newest, seen_at, known)
@@ -157,7 +163,7 @@ class Timeline:
                 self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
         self.named = dict(named)
         for name in named:
-            self.partitions.setdefault(name, Progress(None, at, heard=False))
+            self.partitions.setdefault(name, PartitionProgress(None, at, heard=False))
         for name in list(self.partitions):
             self._known(name)
 
@@ -236,7 +242,7 @@ class Timeline:
     def _patience(self, name: str) -> int:
         return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
 
-    def heartbeat(self, at: int) -> Row | None:
+    def heartbeat(self, at: int) -> TimelineRow | None:
         """A tick without events: the open tick is over, and silence counts up to this moment.
 
         None where the clock is still within the open tick.
@@ -251,27 +257,27 @@ class Timeline:
             lags = [lag_of(self.strategy, known.state, name) for name, known in self.partitions.items()]
             self._reach(at - max(lags))
         self.last_tick, self.last_at = tick, at
-        return _held(Row(tick, at, self.watermark, kind="heartbeat"), marks)
+        return _held(TimelineRow(tick, at, self.watermark, kind="heartbeat"), marks)
 
-    def put(self, watermark: int) -> Row:
+    def put(self, watermark: int) -> TimelineRow:
         """A batch without data that sets the watermark, whatever the partitions allow."""
         self._reach(watermark)
-        return Row(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
+        return TimelineRow(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
 
-    def repaired(self, ticks: Iterable[int]) -> list[Row]:
+    def repaired(self, ticks: Iterable[int]) -> list[TimelineRow]:
         """The rows of a batch of repaired dead letters: judged by the watermark in force, which does not move.
 
         The source delivered them long ago, so they do not show how far it is now.
         """
         known = sorted(set(ticks)) or [self.last_tick or 0]
-        return [Row(tick, self.last_at, self.watermark, kind="repair") for tick in known]
+        return [TimelineRow(tick, self.last_at, self.watermark, kind="repair") for tick in known]
 
-    def drain(self) -> Row:
+    def drain(self) -> TimelineRow:
         """The end of a bounded input: every window ends."""
         self._close_tick(self.last_at)
         self.watermark = END_OF_TIME
         self.last_tick = (self.last_tick or 0) + 1
-        return Row(self.last_tick, self.last_at, END_OF_TIME, kind="drain")
+        return TimelineRow(self.last_tick, self.last_at, END_OF_TIME, kind="drain")
 
     def carry(self) -> str:
         """The state that the next batch needs, as JSON."""
@@ -318,7 +324,7 @@ class Timeline:
             last_tick=saved["last_tick"],
             last_at=saved["last_at"],
             newest_arrival=saved.get("newest_arrival", saved["last_at"]),
-            partitions={name: Progress(*values) for name, values in saved["partitions"].items()},
+            partitions={name: PartitionProgress(*values) for name, values in saved["partitions"].items()},
             open_summaries=[_read(values) for values in saved["open"]],
             named=saved.get("named", {}),
         )
@@ -341,7 +347,7 @@ class Timeline:
             del self.partitions[stand_in]
             self._all_marks = None
 
-    def _tick(self, tick: int, summaries: tuple[TickSummary, ...]) -> Row:
+    def _tick(self, tick: int, summaries: tuple[TickSummary, ...]) -> TimelineRow:
         at = max(summaries[0].at, self.last_at)
         if self.last_tick is None:
             for known in self.partitions.values():  # named before the arrival clock was known
@@ -355,7 +361,7 @@ class Timeline:
             # tick, and is judged by the watermark in force.
             self.open_summaries.extend(summaries)
             marks = self._marks(at)
-        row = _held(Row(tick, at, self.watermark, summaries=summaries), marks)
+        row = _held(TimelineRow(tick, at, self.watermark, summaries=summaries), marks)
         if self.strategy.every != "event":
             return row
         self._close_tick(at)
@@ -367,7 +373,7 @@ class Timeline:
             known = self.partitions.get(summary.partition)
             state = advanced(self.strategy, known.state if known else None, summary)
             seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
-            self._move(summary.partition, Progress(state, seen_at))
+            self._move(summary.partition, PartitionProgress(state, seen_at))
             self._known(summary.partition)
         self.newest = self.newest_event_time
         self.open_summaries = []
@@ -378,7 +384,7 @@ class Timeline:
             self._reach(max(self._mark(*known) for known in self.partitions.items()))
         return marks
 
-    def _move(self, name: str, progress: Progress) -> None:
+    def _move(self, name: str, progress: PartitionProgress) -> None:
         self.partitions[name] = progress
         marks = self._all_marks
         if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):
@@ -403,7 +409,7 @@ class Timeline:
     def _forget(self) -> None:
         """Drop the state of every partition and keep only its `seen_at`; the open tick counts for that, too."""
         for summary in self.open_summaries:
-            self.partitions[summary.partition] = Progress(None, self._tick_ends())
+            self.partitions[summary.partition] = PartitionProgress(None, self._tick_ends())
         self.newest, self.open_summaries = self.newest_event_time, []
         for progress in self.partitions.values():
             progress.state = progress.mark = None
@@ -419,14 +425,14 @@ class Timeline:
             self._all_marks = Marks(self._what_is_known(*known) for known in self.partitions.items())
         return self._all_marks
 
-    def _what_is_known(self, name: str, progress: Progress) -> PartitionMark:
+    def _what_is_known(self, name: str, progress: PartitionProgress) -> PartitionMark:
         idle_after = None if self.named.get(name, False) else self._idle_after(name)
         return PartitionMark(name, self._mark(name, progress), progress.seen_at, idle_after)
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after
 
-    def _mark(self, name: str, known: Progress) -> int:
+    def _mark(self, name: str, known: PartitionProgress) -> int:
         if known.mark is None:
             known.mark = mark_of(self.strategy, known.state, name)
         return known.mark
@@ -438,7 +444,7 @@ class Timeline:
         return max(((self.last_tick or 0) + 1) * self.strategy.every, self.last_at)
 
 
-def _held(row: Row, marks: Active) -> Row:
+def _held(row: TimelineRow, marks: Active) -> TimelineRow:
     """The row, with the partitions that hold the watermark back."""
     if not marks:
         return row

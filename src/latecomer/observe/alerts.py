@@ -15,7 +15,7 @@ from enum import StrEnum
 from latecomer.errors import BUG
 from latecomer.model.durations import shown_duration
 from latecomer.model.written_values import in_percent
-from latecomer.observe.history import HOUR, MINUTE, SECOND, STEP, History, WatermarkStep, average_lag
+from latecomer.observe.history import HOUR, MINUTE, SECOND, STEP, PipelineHistory, WatermarkStep, average_lag
 
 SPIKE = 10
 """Side output of so many times its baseline is a spike."""
@@ -30,7 +30,7 @@ GROWTH = 0.5
 QUARTER = 15 * MINUTE
 
 
-class State(StrEnum):
+class SignalState(StrEnum):
     """The state of a signal."""
 
     OK = "ok"
@@ -54,12 +54,12 @@ class Severity(StrEnum):
 
 
 @dataclass
-class Recorded:
+class RecordedWeeks:
     """A pipeline's last four weeks, as its store recorded them."""
 
     outputs: Sequence[str]
     budget: int | None
-    history: History = field(default_factory=History)
+    history: PipelineHistory = field(default_factory=PipelineHistory)
     steps: Sequence[WatermarkStep] = ()
     backfills: Sequence[tuple[int, str]] = ()
     """When a batch of a backfill was published, and of which kind."""
@@ -70,7 +70,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFigure:
     """A figure at a moment, and its limit."""
 
     value: float
@@ -83,7 +83,7 @@ class Measured:
         return self.enough and self.value > self.limit
 
 
-Ask = Callable[[Recorded, str, int], Measured | None]
+Ask = Callable[[RecordedWeeks, str, int], MeasuredFigure | None]
 """Measures an output at a moment; None where too little was recorded."""
 
 
@@ -122,38 +122,38 @@ def _share(window: str) -> str:
     return f"{_set_aside(window)} / {received}"
 
 
-def _lag(recorded: Recorded, _: str, at: int) -> Measured | None:
+def _lag(recorded: RecordedWeeks, _: str, at: int) -> MeasuredFigure | None:
     average = average_lag(recorded.steps, at - STEP, at)
     if average is None or recorded.budget is None:
         return None
-    return Measured(average / SECOND, recorded.budget / SECOND)
+    return MeasuredFigure(average / SECOND, recorded.budget / SECOND)
 
 
-def _spike(recorded: Recorded, output: str, at: int) -> Measured | None:
+def _spike(recorded: RecordedWeeks, output: str, at: int) -> MeasuredFigure | None:
     sums, baseline = recorded.history.total(output, at - QUARTER, at), recorded.history.baseline(output, at)
     if sums.side_share is None or baseline is None:
         return None
     limit = SPIKE * max(baseline, LEAST_BASELINE)
-    return Measured(sums.side_share, limit, sums.side_output >= LEAST_EVENTS)
+    return MeasuredFigure(sums.side_share, limit, sums.side_output >= LEAST_EVENTS)
 
 
-def _sustained(recorded: Recorded, output: str, at: int) -> Measured | None:
+def _sustained(recorded: RecordedWeeks, output: str, at: int) -> MeasuredFigure | None:
     hour = recorded.history.total(output, at - HOUR, at)
     quarter = recorded.history.total(output, at - QUARTER, at)
     if hour.side_share is None or quarter.side_share is None:
         return None
     lower = min(hour.side_share, quarter.side_share)
-    return Measured(lower, SUSTAINED, quarter.side_output >= LEAST_EVENTS)
+    return MeasuredFigure(lower, SUSTAINED, quarter.side_output >= LEAST_EVENTS)
 
 
-def _drift(recorded: Recorded, output: str, at: int) -> Measured | None:
+def _drift(recorded: RecordedWeeks, output: str, at: int) -> MeasuredFigure | None:
     growth = recorded.history.growth(output, at)
-    return None if growth is None else Measured(growth, GROWTH)
+    return None if growth is None else MeasuredFigure(growth, GROWTH)
 
 
-def _ledger(recorded: Recorded, output: str, _: int) -> Measured | None:
+def _ledger(recorded: RecordedWeeks, output: str, _: int) -> MeasuredFigure | None:
     off = [abs(amount) for (name, _), amount in recorded.differences.items() if name == output]
-    return Measured(float(max(off, default=Decimal(0))), 0.0)
+    return MeasuredFigure(float(max(off, default=Decimal(0))), 0.0)
 
 
 def _seconds(value: float) -> str:
@@ -231,18 +231,18 @@ DURING_BACKFILL = "LatecomerSpikeDuringBackfill"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SignalVerdict:
     """The state of a signal now."""
 
     alert: Alert
     output: str | None
-    state: State
+    state: SignalState
     value: float | None
     limit: float | None
     reason: str
 
 
-def judge(recorded: Recorded, now: int) -> list[Verdict]:
+def judge(recorded: RecordedWeeks, now: int) -> list[SignalVerdict]:
     """Every signal, as it is now."""
     return [
         _judged(alert, recorded, output, now)
@@ -251,26 +251,28 @@ def judge(recorded: Recorded, now: int) -> list[Verdict]:
     ]
 
 
-def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> Verdict:
+def _judged(alert: Alert, recorded: RecordedWeeks, output: str | None, now: int) -> SignalVerdict:
     if alert.name == "lag" and recorded.budget is None:
-        return Verdict(alert, output, State.OFF, None, None, "set alerts.lag in the pipeline file")
+        return SignalVerdict(
+            alert, output, SignalState.OFF, None, None, "set alerts.lag in the pipeline file"
+        )
     measures = [alert.ask(recorded, output or "", at) for at in range(now, now - alert.hold - 1, -STEP)]
     measured = measures[0]
     if measured is None:
-        return Verdict(alert, output, State.UNKNOWN, None, None, "too little was recorded to say")
+        return SignalVerdict(alert, output, SignalState.UNKNOWN, None, None, "too little was recorded to say")
     over = f"{alert.in_words(measured.value)}, limit {alert.in_words(measured.limit)}"
     if not measured.is_over:
-        return Verdict(alert, output, State.OK, measured.value, measured.limit, over)
+        return SignalVerdict(alert, output, SignalState.OK, measured.value, measured.limit, over)
     explained = _backfill(recorded, now - alert.hold - QUARTER) if alert.spike else None
     if explained is not None:
-        state, reason = State.BACKFILL, f"{over}, while a backfill runs ({explained})"
+        state, reason = SignalState.BACKFILL, f"{over}, while a backfill runs ({explained})"
     elif all(each is not None and each.is_over for each in measures):
-        state, reason = State.FIRING, f"{alert.summary}: {over}; {alert.advice}"
+        state, reason = SignalState.FIRING, f"{alert.summary}: {over}; {alert.advice}"
     else:
-        state, reason = State.PENDING, f"{over}; fires if it lasts {shown_duration(alert.hold)}"
-    return Verdict(alert, output, state, measured.value, measured.limit, reason)
+        state, reason = SignalState.PENDING, f"{over}; fires if it lasts {shown_duration(alert.hold)}"
+    return SignalVerdict(alert, output, state, measured.value, measured.limit, reason)
 
 
-def _backfill(recorded: Recorded, since: int) -> str | None:
+def _backfill(recorded: RecordedWeeks, since: int) -> str | None:
     kinds = [*recorded.working, *(kind for at, kind in recorded.backfills if at > since)]
     return kinds[0] if kinds else None

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
-from latecomer.observe.alerts import Recorded, State, Verdict, judge
-from latecomer.observe.history import DAY, HOUR, KEPT, MINUTE, History
+from latecomer.observe.alerts import RecordedWeeks, SignalState, SignalVerdict, judge
+from latecomer.observe.history import DAY, HOUR, KEPT, MINUTE, PipelineHistory
 from latecomer.observe.recorded import differences, read_history, read_recent, was_within
 from latecomer.store.files import Location, names, written_at
 from latecomer.store.publications import wall_clock
@@ -35,15 +35,15 @@ SCHEMA = pa.schema(
 )
 
 
-def check(pipeline: Pipeline, now: int | None = None) -> list[Verdict]:
+def check(pipeline: Pipeline, now: int | None = None) -> list[SignalVerdict]:
     """Every signal of a pipeline as it is now, or as it was at an earlier moment of the wall clock."""
     moment = wall_clock() if now is None else now
     return judge(recorded_by(open_store(pipeline), moment), moment)
 
 
-def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> Recorded:
+def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> RecordedWeeks:
     """The past of a pipeline, in its store; as far back as `kept`."""
-    outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, History()
+    outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, PipelineHistory()
     for output, at, sums in read_history(store, now, store.ledger.last_batch(), kept):
         history.add(output, at, sums)
     recent = read_recent(store, now - 2 * HOUR)
@@ -51,10 +51,12 @@ def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> Recorded:
     new = recent.first_batch is not None and now - recent.first_batch <= LOAD
     if new and budget is not None and not was_within(store, budget):
         working.append("history")
-    return Recorded(outputs, budget, history, recent.steps, recent.backfills, working, differences(store))
+    return RecordedWeeks(
+        outputs, budget, history, recent.steps, recent.backfills, working, differences(store)
+    )
 
 
-def as_table(verdicts: list[Verdict]) -> pa.Table:
+def as_table(verdicts: list[SignalVerdict]) -> pa.Table:
     """Verdicts as rows."""
     rows = [
         {
@@ -71,7 +73,7 @@ def as_table(verdicts: list[Verdict]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def as_words(verdicts: list[Verdict]) -> pa.Table:
+def as_words(verdicts: list[SignalVerdict]) -> pa.Table:
     """Verdicts as rows for people: value and limit as in the reason, with their units."""
     rows = as_table(verdicts)
     for name in ("value", "limit"):
@@ -81,9 +83,9 @@ def as_words(verdicts: list[Verdict]) -> pa.Table:
     return rows
 
 
-def is_firing(verdicts: list[Verdict]) -> bool:
+def is_firing(verdicts: list[SignalVerdict]) -> bool:
     """Whether any signal is firing."""
-    return any(each.state is State.FIRING for each in verdicts)
+    return any(each.state is SignalState.FIRING for each in verdicts)
 
 
 # Whether a backfill runs: then a spike is expected, and nobody is alerted

@@ -28,7 +28,7 @@ from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.check import Backfills
-from latecomer.observe.history import SECOND, History, Sums
+from latecomer.observe.history import SECOND, PipelineHistory, Sums
 from latecomer.observe.inventory import (
     BACKFILLS,
     BATCH_SECONDS,
@@ -42,8 +42,8 @@ from latecomer.observe.inventory import (
     full_name,
     label,
 )
-from latecomer.observe.recorded import Delays, delays_in, pane_counts, read_history
-from latecomer.spark.base import Work
+from latecomer.observe.recorded import RecordedDelays, delays_in, pane_counts, read_history
+from latecomer.spark.base import TaskTotals
 from latecomer.store.delta.table import Table
 from latecomer.store.files import is_url
 from latecomer.store.holding.fences import lease_over
@@ -78,7 +78,7 @@ class Histogram:
         for nth, bound in enumerate(self.bounds):
             self.within[nth] += value <= bound
 
-    def add(self, delays: Delays) -> None:
+    def add(self, delays: RecordedDelays) -> None:
         self.count += delays.events
         self.sum += delays.seconds
         self.within = [sum(pair) for pair in zip(self.within, delays.within, strict=True)]
@@ -89,7 +89,7 @@ class Figures(Collector):
 
     def __init__(self, pipeline: Pipeline, clock: Callable[[], int] = wall_clock) -> None:
         self.pipeline, self.clock = pipeline, clock
-        self.history = History()
+        self.history = PipelineHistory()
         self.backfills = Backfills(pipeline.store_path, list(pipeline.outputs), pipeline.alerts.lag)
         self.sizes = SizeWatch()
         self._engine: Engine | None = None
@@ -247,7 +247,7 @@ class Figures(Collector):
         self._measure_watermark(now)
         self._measure_lease()
         self._measure_trends(now)
-        work = Work() if self._engine is None else self._engine.runner.work
+        work = TaskTotals() if self._engine is None else self._engine.runner.work
         self._set("spark_jobs_total", work.jobs)
         self._set("spark_tasks_total", work.tasks)
         self._set("spark_rows_total", work.rows)

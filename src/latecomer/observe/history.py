@@ -55,7 +55,7 @@ class Sums:
         return self.corrections / self.received if self.received > 0 else None
 
 
-class History:
+class PipelineHistory:
     """The last four weeks of a pipeline, in steps."""
 
     def __init__(self) -> None:

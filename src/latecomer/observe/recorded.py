@@ -53,7 +53,7 @@ _MICROS = np.array([bound * 1_000_000 for bound in BOUNDS], np.int64)
 
 
 @dataclass(frozen=True)
-class Delays:
+class RecordedDelays:
     """Events by how long after their event time they arrived."""
 
     within: tuple[int, ...]
@@ -63,7 +63,7 @@ class Delays:
     """The sum of all delays. An event that happened after its arrival counts as 0."""
 
 
-def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
+def delays_in(events: Table, files: Sequence[DataFile]) -> RecordedDelays:
     """The delays of the events in some files of the log."""
     counts, count, seconds = np.zeros(len(BOUNDS) + 1, np.int64), 0, 0.0
     with events.explained():
@@ -73,7 +73,7 @@ def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
             counts += np.bincount(np.searchsorted(_MICROS, delays), minlength=len(BOUNDS) + 1)
             count += len(delays)
             seconds += float(delays.sum(dtype=np.float64)) / 1e6
-    return Delays(tuple(int(each) for each in counts[:-1].cumsum()), count, seconds)
+    return RecordedDelays(tuple(int(each) for each in counts[:-1].cumsum()), count, seconds)
 
 
 # The fates of events
@@ -149,7 +149,7 @@ def publication_times(publications: Table, lately: str = "p.output is null") -> 
 
 
 @dataclass
-class Recent:
+class RecentHours:
     """The last hours of a pipeline."""
 
     steps: list[WatermarkStep] = field(default_factory=list)
@@ -160,9 +160,9 @@ class Recent:
     """When the first known batch was published."""
 
 
-def read_recent(store: Store, since: int) -> Recent:
+def read_recent(store: Store, since: int) -> RecentHours:
     """The watermark at and after a moment, and the backfills published with it."""
-    publications, watermarks, recent = store.publications, store.watermarks, Recent()
+    publications, watermarks, recent = store.publications, store.watermarks, RecentHours()
     ends = publications.query_rows(
         "select min(published_at) as first, "
         f"max(batch) filter (where published_at <= {moment_literal(since)}) as before from t where output is null"

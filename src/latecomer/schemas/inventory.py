@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass
-class Seen:
+class SchemaCount:
     """Messages or events of one schema."""
 
     place: str
@@ -62,11 +62,11 @@ class Inventory:
     """Counts messages by place and schema."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int | None, str | None], Seen] = {}
+        self._seen: dict[tuple[str, int | None, str | None], SchemaCount] = {}
         self._shapes = 0
 
     @property
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[SchemaCount]:
         """The counts by place, the most frequent first."""
         return sorted(self._seen.values(), key=lambda each: (each.place, -each.messages, each.shape or ""))
 
@@ -93,8 +93,8 @@ class Inventory:
         """Count events of a log."""
         self._of(place, schema_id, NO_ID if schema_id is None else None).add(events, first, last)
 
-    def _of(self, place: str, number: int | None, shape: str | None) -> Seen:
-        return self._seen.setdefault((place, number, shape), Seen(place, number, shape))
+    def _of(self, place: str, number: int | None, shape: str | None) -> SchemaCount:
+        return self._seen.setdefault((place, number, shape), SchemaCount(place, number, shape))
 
 
 def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
@@ -148,7 +148,7 @@ def as_rows(found: Inventory, registry: Client | None) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
-def registered(seen: Seen, registry: Client) -> str:
+def registered(seen: SchemaCount, registry: Client) -> str:
     """Where a registry has a schema: under the id, or as the latest version of the topic's subject, if a message fits
     it."""
     try:
@@ -161,7 +161,7 @@ def registered(seen: Seen, registry: Client) -> str:
         raise
 
 
-def _fitting(seen: Seen, registry: Client) -> str:
+def _fitting(seen: SchemaCount, registry: Client) -> str:
     """The latest version of the topic's subject, if it is a JSON Schema that a message of this shape fits."""
     if seen.example is None:
         return NOWHERE

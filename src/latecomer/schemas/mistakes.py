@@ -48,7 +48,7 @@ class Incompatibility:
         return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
 
 
-class Work:
+class StepLimit:
     """Counts the steps of an operation. Too many are an error, so that no schema keeps a server busy."""
 
     def __init__(self, operation: str, most: int = MOST_WORK) -> None:

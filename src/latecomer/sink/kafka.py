@@ -23,7 +23,7 @@ from latecomer.errors.redacting import without_secrets
 from latecomer.model.words import words
 from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
-from latecomer.sink.kafka_records import Records
+from latecomer.sink.kafka_records import RecordMaker
 from latecomer.source.kafka.errors import refusal_of
 from latecomer.store.failpoints import failpoint
 
@@ -43,7 +43,7 @@ class KafkaLogic(BuiltInLogic):
         super().__init__(f"{sink.servers}/{self._topic}", pipeline, shape)
         self._writer = f"{pipeline}/{shape.owner}"
         self._cluster = Cluster(sink, base, self._topic, f"latecomer/{self._writer}/{self._topic}")
-        self._records = Records(shape, self._writer, sink.compacted)
+        self._records = RecordMaker(shape, self._writer, sink.compacted)
         self._producer: Any = None
         self._group: Any = None
         self._begun: float | None = None

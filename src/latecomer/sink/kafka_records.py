@@ -24,13 +24,13 @@ WRITER = "writer"
 BATCH = "batch"
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]
 
 
-class Records:
+class RecordMaker:
     """Makes records of a batch's panes or rows."""
 
     def __init__(self, shape: Shape, writer: str, compacted: bool) -> None:
@@ -41,14 +41,14 @@ class Records:
         self._key, self._value = _template(shape.place), _template(self._columns)
         self._in_headers = [name for name in ("op", "sequence", "timing") if name in shape.schema.names]
 
-    def of(self, batch: int, rows: pa.Table) -> Iterator[Record]:
+    def of(self, batch: int, rows: pa.Table) -> Iterator[KafkaRecord]:
         """The records of a batch, in order of publication."""
         if self._compacted:
             rows = _last_panes(rows, self._shape.place)
         for start in range(0, rows.num_rows, AT_ONCE):
             yield from self._of(batch, rows.slice(start, AT_ONCE))
 
-    def _of(self, batch: int, rows: pa.Table) -> Iterator[Record]:
+    def _of(self, batch: int, rows: pa.Table) -> Iterator[KafkaRecord]:
         texts = {name: json_texts(rows[name]) for name in rows.column_names}
         keys = zip(*(texts[name] for name in self._shape.place), strict=True)
         values = zip(*(texts[name] for name in self._columns), strict=True)
@@ -60,7 +60,7 @@ class Records:
         for key, value, header in zip(keys, values, headers, strict=False):
             is_tombstone = self._compacted and header[0][1] == withdrawn
             written = None if is_tombstone else (self._value % value).encode()
-            yield Record((self._key % key).encode(), written, [*header, *always])
+            yield KafkaRecord((self._key % key).encode(), written, [*header, *always])
 
 
 def _template(names: Sequence[str]) -> str:

@@ -58,7 +58,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """What a batch reads of a slice: all of it, or the events that arrived within an interval. The last part has the
     dead letters of the slice."""
 
@@ -71,11 +71,11 @@ class Part:
 class MergedSlice(Slice):
     """Slices of several sources, or parts of them, that one batch reads in the order of arrival."""
 
-    parts: Sequence[Part]
+    parts: Sequence[BatchPart]
 
     @classmethod
     def of(
-        cls, parts: Sequence[Part], read_to: Mapping[str, ReadTo], partitions: Mapping[str, bool] | None
+        cls, parts: Sequence[BatchPart], read_to: Mapping[str, ReadTo], partitions: Mapping[str, bool] | None
     ) -> MergedSlice:
         unread = [each.slice.unread for each in parts]
         return cls(
@@ -93,9 +93,9 @@ class MergedSlice(Slice):
         return {origin: max(each[origin] for each in landings) for origin in names}
 
 
-def parts_of(slice_: Slice) -> Sequence[Part]:
+def parts_of(slice_: Slice) -> Sequence[BatchPart]:
     """The parts that a batch reads for a slice."""
-    return slice_.parts if isinstance(slice_, MergedSlice) else [Part(slice_)]
+    return slice_.parts if isinstance(slice_, MergedSlice) else [BatchPart(slice_)]
 
 
 class Clock(IntFlag):

@@ -30,7 +30,7 @@ from latecomer.source.records import RecordSource
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.store import files
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import SourceAnswer, SourceAnswers
 from latecomer.store.files import Location
 from latecomer.store.recovery import RESTORE
 
@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Range(Slice):
+class PolledRange(Slice):
     """The rows between two answers."""
 
     since: Any
@@ -59,13 +59,13 @@ class StandIn(PolledSource):
 def resume_answers(root: Location, accepted: int, logged: bool) -> None:
     """Refuse answers that do not belong to the store: they must reach the last `accepted` batch of the source, and the
     next one if that is `logged` already. Earlier answers are forgotten."""
-    last = Answers(root).last()
-    if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
+    last = SourceAnswers(root).last()
+    if last < accepted + logged or (accepted >= 0 and SourceAnswers(root).read(accepted) is None):
         raise StoreError(
             f"store {root}: what the source has answered ends with answer {last}, and batch {accepted + logged} of "
             f"it was read already: rows would be read twice; {RESTORE}"
         )
-    Answers(root).forget(accepted)
+    SourceAnswers(root).forget(accepted)
 
 
 @dataclass(frozen=True)
@@ -118,33 +118,33 @@ class Polled(RecordSource, FollowedSource):
 
     def has_slice(self, root: Location, number: int) -> bool:
         """Whether an answer was written down."""
-        return Answers(root).read(number) is not None
+        return SourceAnswers(root).read(number) is not None
 
-    def slice_of(self, root: Location, number: int) -> Range | None:
+    def slice_of(self, root: Location, number: int) -> PolledRange | None:
         """The slice of an answer that was written down, if there is one; without rows that are gone since then."""
-        answers = Answers(root)
+        answers = SourceAnswers(root)
         answer = answers.read(number)
         if answer is None:
             return None
         with self._asking("remaining"):
             remaining = self.reader.remaining(answer.until)
         if remaining != answer.until:
-            answer = Answer(answer.since, remaining)
+            answer = SourceAnswer(answer.since, remaining)
             answers.write(number, answer)
         return self._slice(answer)
 
-    def next_slice(self, root: Location, number: int) -> Range | None:
+    def next_slice(self, root: Location, number: int) -> PolledRange | None:
         """The slice up to a new answer of the source, if it reaches further than before. All answers before this
         `number` are accepted."""
         answer = self._ask(root)
         if answer is None:
             return None
-        Answers(root).forget(number - 1)
+        SourceAnswers(root).forget(number - 1)
         return self._slice(answer)
 
-    def _ask(self, root: Location) -> Answer | None:
+    def _ask(self, root: Location) -> SourceAnswer | None:
         """A new answer of the source, written down, if it reaches further than before."""
-        answers = Answers(root)
+        answers = SourceAnswers(root)
         last = answers.last()
         before = answers.read(last)
         since = before.until if before else None
@@ -152,22 +152,22 @@ class Polled(RecordSource, FollowedSource):
             until = json.loads(json.dumps(self.reader.latest(since)))
         if until is None or until == since:
             return None
-        answer = Answer(since, until)
+        answer = SourceAnswer(since, until)
         answers.write(last + 1, answer)
         return answer
 
-    def _slice(self, answer: Answer) -> Range:
+    def _slice(self, answer: SourceAnswer) -> PolledRange:
         now = time.time_ns() // 1000  # the arrival of rows that have none of their own
         partitions = None
         if self.pipeline.partition_column is None:
             with self._asking("partitions"):
                 partitions = self.reader.partitions(answer.until)
         unread = self._unread(answer.until)
-        return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
+        return PolledRange(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """Spark, or the class itself, computes the rows; they are staged."""
-        if not isinstance(slice_, Range):
+        if not isinstance(slice_, PolledRange):
             raise TypeError(f"a {type(slice_).__name__} is no slice of {self.named}")
         with self._asking("read"):
             rows = self.reader.read(staging.spark, slice_.since, slice_.until)

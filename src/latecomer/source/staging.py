@@ -45,7 +45,7 @@ class StagedSplit(Split):
         return self.bytes
 
 
-class Recorded(Protocol):
+class UndecodedSource(Protocol):
     """A source whose records can be read without decoding them."""
 
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
@@ -82,7 +82,7 @@ class Staging:
         """A new path for a temporary file."""
         return self.folder / f"{new_token()}.parquet"
 
-    def records(self, source: Recorded, splits: Sequence[Split]) -> DataFrame | None:
+    def records(self, source: UndecodedSource, splits: Sequence[Split]) -> DataFrame | None:
         """The records of splits as a DataFrame; None if there are none."""
         place = self.folder / new_token()
         kernel = partial(_write_records, Shared(source.portable()), place)
@@ -94,7 +94,9 @@ class Staging:
         return frame_of(self.spark, files) if files else None
 
 
-def _write_records(source: Shared[Recorded], place: Location, splits: Sequence[Split]) -> list[Location]:
+def _write_records(
+    source: Shared[UndecodedSource], place: Location, splits: Sequence[Split]
+) -> list[Location]:
     token = new_token()
     return [
         write_table(rows, place / f"{token}-{nth}.parquet")

@@ -43,7 +43,7 @@ class Buckets:
 
 
 @dataclass(frozen=True)
-class Made:
+class JobResults:
     """The results of all tasks and of all buckets, each in order."""
 
     tasks: list[Any]
@@ -51,7 +51,7 @@ class Made:
 
 
 @dataclass
-class Work:
+class TaskTotals:
     """What Spark's tasks have done for a run; all 0 without Spark."""
 
     jobs: int = 0
@@ -61,14 +61,14 @@ class Work:
     rows: int = 0
     """How many rows of sources tasks have read."""
 
-    def __add__(self, other: Work) -> Work:
-        return Work(*map(add, astuple(self), astuple(other)))
+    def __add__(self, other: TaskTotals) -> TaskTotals:
+        return TaskTotals(*map(add, astuple(self), astuple(other)))
 
     @property
     def in_words(self) -> str:
         """As a report shows it.
 
-        >>> Work(2, 4, 1.234, 60_000).in_words
+        >>> TaskTotals(2, 4, 1.234, 60_000).in_words
         'Spark ran 2 jobs with 4 tasks, which read 60,000 rows and took 1.2 s'
         """
         return (
@@ -80,7 +80,7 @@ class Work:
 class Runner(Protocol):
     """Runs kernels."""
 
-    work: Work
+    work: TaskTotals
 
     @property
     def cores(self) -> int:
@@ -92,7 +92,7 @@ class Runner(Protocol):
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
-    ) -> Made:
+    ) -> JobResults:
         """Run a kernel on tasks, and that of the buckets on these; `what` describes the job for people."""
 
 
@@ -104,19 +104,19 @@ class InProcess:
     def __init__(self, spark: SparkSession) -> None:
         """`spark` is one that starts when it is needed (`spark/when_needed.py`), where it may not be needed at all."""
         self.spark = spark
-        self.work = Work()
+        self.work = TaskTotals()
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
-    ) -> Made:
+    ) -> JobResults:
         results = [kernel(task) for task in tasks]
         if buckets is None:
-            return Made(results, [])
+            return JobResults(results, [])
         of_buckets = [
             buckets.kernel(task, [each.parts[nth] for each in results if nth in each.parts])
             for nth, task in enumerate(buckets.tasks)
         ]
-        return Made([each.result for each in results], of_buckets)
+        return JobResults([each.result for each in results], of_buckets)
 
 
 class Shared(Generic[_Value]):

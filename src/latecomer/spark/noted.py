@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from latecomer.errors import LatecomerError
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.store.files import Location
 from latecomer.store.notes import read_note, write_note
 from latecomer.store.pins import is_store
@@ -22,8 +22,8 @@ class NotedWork:
     """The work of all runs."""
 
     runs: int = 0
-    work: Work = field(default_factory=Work)
-    last: Work = field(default_factory=Work)
+    work: TaskTotals = field(default_factory=TaskTotals)
+    last: TaskTotals = field(default_factory=TaskTotals)
     """That of the last run."""
 
 
@@ -35,7 +35,7 @@ def noted_work(store: Location) -> NotedWork:
 class WorkNotes:
     """Notes what Spark does for a run. Nothing depends on it: where it cannot be written, the run goes on."""
 
-    def __init__(self, store: Location, work: Work) -> None:
+    def __init__(self, store: Location, work: TaskTotals) -> None:
         self._store, self._work = store, work
         self._before = noted_work(store)
         self._at = time.monotonic()

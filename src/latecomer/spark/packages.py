@@ -35,7 +35,7 @@ RESOLVER_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
 @dataclass(frozen=True)
-class Part:
+class MavenPackage:
     """Maven coordinates, `group:artifact:version`, resolved with their dependencies."""
 
     coordinates: str
@@ -54,7 +54,7 @@ class Package:
     """Jars that are used together, and their name for users."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[MavenPackage, ...]
 
     @property
     def folder(self) -> Path:
@@ -121,7 +121,7 @@ def _resolve(package: Package, ivy: Path) -> list[Path]:
     return [Path(name) for name in dict.fromkeys(paths)]
 
 
-def _resolve_part(gateway: JavaGateway, part: Part, ivy: Path) -> list[str]:
+def _resolve_part(gateway: JavaGateway, part: MavenPackage, ivy: Path) -> list[str]:
     """The paths of the jars that Spark's resolver has downloaded for a part."""
     jvm: Any = gateway.jvm
     none, printed = jvm.scala.Option.empty(), jvm.java.lang.System.out
@@ -169,7 +169,7 @@ def _small_jvm(output: Any) -> Iterator[JavaGateway]:
         process.wait()
 
 
-def _unavailable(package: Package, part: Part, reason: str, log: Path) -> MachineError:
+def _unavailable(package: Package, part: MavenPackage, reason: str, log: Path) -> MachineError:
     return MachineError(
         f"{package.title} could not be downloaded ({part.coordinates}: {reason}); let this machine reach a Maven "
         f"repository once (DEFAULT_ARTIFACT_REPOSITORY names a mirror); {log} has the details"

@@ -97,7 +97,7 @@ class Listener(Protocol):
         """A run has ended."""
 
 
-class Rhythm:
+class ReportPauses:
     """The pauses between reports that nothing new was found. A report that is overdue means an outage."""
 
     def __init__(self, shortest: float | None = None) -> None:
@@ -106,10 +106,10 @@ class Rhythm:
     def is_kept(self, pause: float) -> bool:
         """Whether a pause is hardly longer than the shortest one before. The first pause cannot be judged: False.
 
-        >>> rhythm = Rhythm()
+        >>> rhythm = ReportPauses()
         >>> [rhythm.is_kept(pause) for pause in (20.0, 10.0, 10.4, 46.0, 10.1)]
         [False, True, True, False, True]
-        >>> [Rhythm(0.3).is_kept(pause) for pause in (5.2, 5.4)]
+        >>> [ReportPauses(0.3).is_kept(pause) for pause in (5.2, 5.4)]
         [True, False]
         """
         before = self._shortest
@@ -124,7 +124,7 @@ class Reports(StreamingQueryListener):
         self._listener = listener
         self._run = run
         self._last = time.monotonic()
-        self._rhythm = Rhythm()
+        self._rhythm = ReportPauses()
         self._ended = threading.Event()
 
     def note_frame(self) -> None:

@@ -12,10 +12,10 @@ from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 
 from latecomer.errors import LatecomerError
-from latecomer.spark.base import Buckets, InProcess, Made, Runner, Shared, Work
+from latecomer.spark.base import Buckets, InProcess, JobResults, Runner, Shared, TaskTotals
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import own_python
-from latecomer.spark.tasks import Done, by_bucket, in_one, merged, run_kernel
+from latecomer.spark.tasks import TaskResult, by_bucket, in_one, merged, run_kernel
 
 Shared.pickler = cloudpickle.dumps  # it sends users' classes along
 
@@ -29,7 +29,7 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.work = Work()
+        self.work = TaskTotals()
         self._counting = Lock()
 
     def warm_up(self) -> None:
@@ -46,11 +46,11 @@ class SparkRunner:
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
-    ) -> Made:
+    ) -> JobResults:
         """Run a kernel on tasks, and that of the buckets on these. `what` is shown in Spark's UI. An error that a
         kernel raised is raised here."""
         if not tasks and buckets is None:
-            return Made([], [])
+            return JobResults([], [])
         all_done = self._collected(what, kernel, tasks, buckets)
         with self._counting:
             self.work.jobs += 1
@@ -60,14 +60,14 @@ class SparkRunner:
         if errors:
             first, *others = errors
             raise first.joined(others) if isinstance(first, LatecomerError) else first
-        return Made(
+        return JobResults(
             [each.result for each in all_done if not each.of_bucket],
             [each.result for each in all_done if each.of_bucket],
         )
 
     def _collected(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None
-    ) -> list[Done]:
+    ) -> list[TaskResult]:
         """The results of a job. The session may be a user's: its job description is restored."""
         context = self.spark.sparkContext
         before = context.getLocalProperty(DESCRIPTION)
@@ -80,7 +80,9 @@ class SparkRunner:
         finally:
             context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]
 
-    def _rows(self, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None) -> RDD[Done]:
+    def _rows(
+        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None
+    ) -> RDD[TaskResult]:
         context = self.spark.sparkContext
         if buckets is None:
             return context.parallelize(tasks, len(tasks)).mapPartitions(partial(run_kernel, kernel))

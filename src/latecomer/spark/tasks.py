@@ -17,7 +17,7 @@ _Part = tuple[int, Any]
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     """The result of a task or a bucket, and how long it took."""
 
     result: Any
@@ -27,7 +27,7 @@ class Done:
     of_bucket: bool = False
 
 
-def run_kernel(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
+def run_kernel(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[TaskResult]:
     """Call a kernel for each task. Errors of latecomer and of the operating system are sent back. Any other error
     fails the task, and Spark retries it."""
     for task in tasks:
@@ -36,7 +36,7 @@ def run_kernel(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[D
             result, error = kernel(task), None
         except (LatecomerError, OSError) as raised:
             result, error = None, _portable(raised)
-        yield Done(result, time.perf_counter() - began, error)
+        yield TaskResult(result, time.perf_counter() - began, error)
 
 
 def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> Iterator[tuple[int, _Part]]:
@@ -48,12 +48,12 @@ def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> I
             yield from ((bucket, (nth, part)) for bucket, part in parted.parts.items())
 
 
-def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> Iterator[Done]:
+def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> Iterator[TaskResult]:
     """The result of a bucket; with bucket 0, the results of the tasks, too. A shuffle gives the parts in any order:
     they are sorted by task, so that every attempt does the same."""
     parts = []
     for _, each in sorted((part for _, part in found), key=itemgetter(0)):
-        if isinstance(each, Done):
+        if isinstance(each, TaskResult):
             yield each
         else:
             parts.append(each)
@@ -61,7 +61,7 @@ def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> It
         yield replace(each, of_bucket=True)
 
 
-def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[Done]:
+def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[TaskResult]:
     """The same in one task, without a shuffle."""
     return merged(buckets, 0, by_bucket(kernel, 0, tasks))
 

@@ -25,7 +25,7 @@ class Lost(NamedTuple):
     until: int
 
 
-class Answer(NamedTuple):
+class SourceAnswer(NamedTuple):
     """How far the source has come with this answer, and how far it was before."""
 
     since: Any
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answers:
+class SourceAnswers:
     """The answers in the store whose folder is `root`."""
 
     root: Location
@@ -42,12 +42,12 @@ class Answers:
         """The number of the last answer; -1 if there is none."""
         return max(self.numbers(), default=-1)
 
-    def read(self, number: int) -> Answer | None:
+    def read(self, number: int) -> SourceAnswer | None:
         """An answer, if there is one of that number."""
         file = self.file(number)
         return _answer_in(file, files.read_bytes(file)) if files.exists(file) else None
 
-    def write(self, number: int, answer: Answer) -> None:
+    def write(self, number: int, answer: SourceAnswer) -> None:
         """Write an answer down, durably."""
         files.make_folder(self._folder)
         write_once(self.file(number), json.dumps(answer._asdict()) + "\n")
@@ -85,7 +85,7 @@ class Answers:
         return self.root / "offsets"
 
 
-def _answer_in(file: Location, content: bytes) -> Answer:
+def _answer_in(file: Location, content: bytes) -> SourceAnswer:
     with files.as_written(file):
         answer = json.loads(content)
-        return Answer(answer["since"], answer["until"])
+        return SourceAnswer(answer["since"], answer["until"])

@@ -21,7 +21,7 @@ from latecomer.model.windows import Session
 from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
 from latecomer.store.layout import DEAD_LETTERS, PaneLayout
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 from latecomer.store.store import Store
 
 
@@ -43,7 +43,7 @@ class FailedLetters:
     """Which dead letters of an output stand. It can be pickled."""
 
     rules: Output
-    rebuilds: Sequence[Record]
+    rebuilds: Sequence[RebuildRecord]
     last: int
     """The last complete batch."""
 
@@ -66,7 +66,7 @@ def failed_letters(store: Store, output: str) -> FailedLetters:
     return FailedLetters(store.pipeline.outputs[output].without_sinks(), done, last)
 
 
-def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record]) -> Flags:
+def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[RebuildRecord]) -> Flags:
     """For each letter: whether a rebuild has computed every window of its event since it was filed."""
     time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
     if isinstance(rules.window, Session):

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from latecomer.config.models import INBOX
 from latecomer.store import files
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import SourceAnswer, SourceAnswers
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 
@@ -55,8 +55,8 @@ class Inbox:
         return self.root / INBOX / self.source
 
     @property
-    def answers(self) -> Answers:
-        return Answers(self.home)
+    def answers(self) -> SourceAnswers:
+        return SourceAnswers(self.home)
 
     def draft(self) -> Location:
         """A folder to write a frame into before it is received."""
@@ -112,7 +112,7 @@ class Inbox:
         before = self.read(last)
         reached = {**(before.reached if before else {}), giver: number}
         receipt = {"files": [file.name for file in placed], "at": at, "reached": reached}
-        self.answers.write(last + 1, Answer(None, receipt))
+        self.answers.write(last + 1, SourceAnswer(None, receipt))
         failpoint("inbox.received", last + 1)
         return last + 1
 

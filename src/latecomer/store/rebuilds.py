@@ -50,7 +50,7 @@ _ABANDONED = 86_400
 
 
 @dataclass(frozen=True)
-class Record:
+class RebuildRecord:
     """A rebuild: its range, what it was computed from, and what it changes.
 
     Its types are checked when it is read from the store: its numbers are used in queries.
@@ -94,7 +94,7 @@ class Record:
         return sum(self.counts.get(kind, 0) for kind in ("new", "changed", "withdrawn"))
 
 
-_STORED = TypeAdapter(Record)
+_STORED = TypeAdapter(RebuildRecord)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Rebuild:
     """A rebuild in its folder."""
 
     folder: Location
-    record: Record
+    record: RebuildRecord
 
     @property
     def id(self) -> str:
@@ -240,7 +240,7 @@ class Rebuilds:
                 files.remove_all(other)
         return self.root / f"{_DRAFT}{uuid.uuid4().hex[:12]}"
 
-    def keep(self, draft: Location, record: Record) -> Rebuild:
+    def keep(self, draft: Location, record: RebuildRecord) -> Rebuild:
         """Make a draft a plan. If the same plan exists, that one is kept."""
         home = self.root / record.id
         written = files.text_of(home / _RECORD)
@@ -262,7 +262,7 @@ class Rebuilds:
         return [self.root / name for name in files.names(self.root)]
 
 
-def _record(folder: Location, text: str) -> Record:
+def _record(folder: Location, text: str) -> RebuildRecord:
     with files.as_written(
         folder / _RECORD, "restore it, or remove the folder if that rebuild was never published"
     ):
@@ -280,7 +280,7 @@ def plan_title(rebuild: Rebuild) -> str:
     return f"plan {rebuild.id}: {rebuild.record.output}, windows that start {_range_in_words(rebuild.record)}"
 
 
-def _range_in_words(record: Record) -> str:
+def _range_in_words(record: RebuildRecord) -> str:
     """The windows that a rebuild covers."""
     since, until = (_moment(each) for each in (record.since, record.until))
     if since is None:
@@ -292,7 +292,7 @@ def _moment(micros: int) -> str | None:
     return None if micros in (BEGIN_OF_TIME, END_OF_TIME) else written(micros)
 
 
-def plan_lines(record: Record) -> Iterator[str]:
+def plan_lines(record: RebuildRecord) -> Iterator[str]:
     """What it was computed from, and how much it changes."""
     counts = record.counts
     read_from = f"{counted(counts['files'], 'file')}, {counted(counts['rows'], 'row')}"
@@ -310,7 +310,7 @@ def plan_lines(record: Record) -> Iterator[str]:
     )
 
 
-def changed_sums(record: Record) -> list[dict[str, str]]:
+def changed_sums(record: RebuildRecord) -> list[dict[str, str]]:
     """The sums of the changed rows, before and after; empty where nothing changes."""
     if not record.changes:
         return []
@@ -325,7 +325,7 @@ def changed_sums(record: Record) -> list[dict[str, str]]:
     ]
 
 
-def largest_changes(record: Record) -> Iterator[dict[str, Any]]:
+def largest_changes(record: RebuildRecord) -> Iterator[dict[str, Any]]:
     """The rows that change most."""
     for row in record.largest:
         values = {

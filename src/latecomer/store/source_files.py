@@ -60,7 +60,7 @@ class Batches(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class FileRecord:
     """Files that were found together."""
 
     first: int
@@ -89,7 +89,7 @@ class Record:
         return json.dumps({**about, "files": self.files}, separators=(",", ":")) + "\n"
 
     @classmethod
-    def of_text(cls, text: str) -> Record:
+    def of_text(cls, text: str) -> FileRecord:
         written = json.loads(text)
         found = [Found(str(path), int(landed)) for path, landed in written["files"]]
         return cls(int(written["first"]), int(written["size"]), found, list(map(str, written["passed_over"])))
@@ -137,7 +137,7 @@ class FoundLog:
     _records: dict[Batches, int] = field(default_factory=dict)
     """The batches of each record, in order, and how many files the record has."""
     _digests: list[Batches] = field(default_factory=list)
-    _recent: Record | None = None
+    _recent: FileRecord | None = None
 
     @property
     def folder(self) -> Location:
@@ -182,7 +182,7 @@ class FoundLog:
         """Record files in reading order, `size` to a batch; durable once this returns."""
         most = max(size, MOST_FILES // size * size)
         for begin in range(0, len(found), most):
-            record = Record(self.last + 1, size, found[begin : begin + most], passed_over)
+            record = FileRecord(self.last + 1, size, found[begin : begin + most], passed_over)
             write_once(self._record_file(record.first), record.text)
             self.known.add(record.digests())
             self._records[record.batches] = len(record.files)
@@ -229,9 +229,9 @@ class FoundLog:
         files.replace_bytes(self._digests_file(batches), content + _check(content))
         self._digests.append(batches)
 
-    def _record(self, batches: Batches) -> Record:
+    def _record(self, batches: Batches) -> FileRecord:
         if self._recent is None or self._recent.batches != batches:
-            self._recent = Record.of_text(files.read_text(self._record_file(batches.first)))
+            self._recent = FileRecord.of_text(files.read_text(self._record_file(batches.first)))
         return self._recent
 
     def _files(self) -> tuple[list[Location], list[Location]]:
@@ -246,7 +246,7 @@ class FoundLog:
             if file.name.startswith(_KNOWN):
                 first, last = map(int, file.name.removeprefix(_KNOWN).split("-"))
                 return Batches(first, last), _digests_in(files.read_bytes(file))
-            record = Record.of_text(files.read_text(file))
+            record = FileRecord.of_text(files.read_text(file))
             if file == self._record_file(record.first) and record.files and record.size > 0:
                 return record.batches, record.digests()
         except (ValueError, KeyError, TypeError):

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from latecomer.errors import StoreError
-from latecomer.model.source_order import Begun, ReadTo
+from latecomer.model.source_order import BegunSlices, ReadTo
 from latecomer.store import files
 from latecomer.store.files import Location
 from latecomer.store.holding.fences import rewrite
@@ -64,7 +64,9 @@ def whose_turn(root: Location) -> Turn:
         written = json.loads(files.read_text(root / SOURCES / TURN))
         if "source" in written:
             return Turn(str(written["source"]))
-        read_to = {name: ReadTo(batch, Begun(**begun)) for name, (batch, begun) in written["read_to"].items()}
+        read_to = {
+            name: ReadTo(batch, BegunSlices(**begun)) for name, (batch, begun) in written["read_to"].items()
+        }
         return Turn(parts=[TurnPart(*each) for each in written["parts"]], read_to=read_to)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(

@@ -31,7 +31,7 @@ from latecomer.model.source_order import ReadTo
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
-from latecomer.source.base import Chunk, MergedSlice, Part, Slice, Split
+from latecomer.source.base import BatchPart, Chunk, MergedSlice, Slice, Split
 from latecomer.source.decode.private_columns import RECORD
 from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.source.records import RecordSource
@@ -208,7 +208,7 @@ class _Played:
         if len(slices) == 1:
             return slices[0]
         return MergedSlice.of(
-            [Part(each) for each in slices], {name: ReadTo(number) for name in records}, named
+            [BatchPart(each) for each in slices], {name: ReadTo(number) for name in records}, named
         )
 
     def _named(self, source: str) -> Mapping[str, bool] | None:

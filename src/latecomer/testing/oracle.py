@@ -9,7 +9,7 @@ from typing import Any
 
 from latecomer.config.derived import seen_types
 from latecomer.model.expressions import Expression, Failed, expression
-from latecomer.model.oracle.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
+from latecomer.model.oracle.arrivals import Arrival, Drain, Heartbeat, JudgedArrival, Partitions, Watermark
 from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.simple_predicates import NeedsSpark, predicate
@@ -145,6 +145,6 @@ def _items(
                 yield step, number
 
 
-def _late(rows: Sequence[Row], judged: Judged) -> Late:
+def _late(rows: Sequence[Row], judged: JudgedArrival) -> Late:
     assert judged.window and judged.verdict and judged.watermark is not None  # noqa: S101, PT018
     return Late(rows[judged.position], judged.window, judged.verdict, judged.watermark)

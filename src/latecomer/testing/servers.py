@@ -27,14 +27,14 @@ from pathlib import Path
 
 from latecomer.errors import MachineError
 from latecomer.spark.java import spark_jars
-from latecomer.spark.packages import Package, Part, jars
+from latecomer.spark.packages import MavenPackage, Package, jars
 
 KAFKA_VERSION = "4.1.1"
 KAFKA = Package(
     f"Kafka {KAFKA_VERSION}",
     (
-        Part(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"),
-        Part("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
+        MavenPackage(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"),
+        MavenPackage("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
     ),
 )
 PATIENCE = 60.0

@@ -24,7 +24,7 @@ _FILTERED, _FAILED = CODES[Fate.FILTERED], CODES[Fate.FAILED]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedEvents:
     """Events with their windows, the watermark at their arrival, and their fate: a row for each window."""
 
     columns: Mapping[str, pa.Array]
@@ -45,16 +45,16 @@ class Judged:
     def __len__(self) -> int:
         return len(self.time)
 
-    def only(self, rows: Flags) -> Judged:
+    def only(self, rows: Flags) -> JudgedEvents:
         """Some of the rows."""
         columns = {name: column.filter(pa.array(rows)) for name, column in self.columns.items()}
         rest = (getattr(self, each.name)[rows] for each in fields(self)[1:])
-        return Judged(columns, *rest)
+        return JudgedEvents(columns, *rest)
 
 
 def judged(
     events: pa.Table, layout: EventLayout, output: Output, timeline: JudgingWatermarks, wanted: Iterable[str]
-) -> Judged:
+) -> JudgedEvents:
     """Events, judged by the watermark of each tick, with the `wanted` columns.
 
     There is one row for each window of an event. An event that is filtered or fails has one row in all.
@@ -82,7 +82,7 @@ def judged(
         partly = leading & enters & (fate != fates(output, enters, first_end, watermark))
     columns = {name: seen.column(name).take(pa.array(nth)) for name in dict.fromkeys(wanted)}
     columns |= {when_column(sql): pa.array(holds(seen, output, sql)[0][nth]) for sql in output.trigger.whens}
-    return Judged(columns, time, arrival, clock, watermark, start, end, fate, leading, partly, nth)
+    return JudgedEvents(columns, time, arrival, clock, watermark, start, end, fate, leading, partly, nth)
 
 
 def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:

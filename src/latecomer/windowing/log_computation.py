@@ -28,7 +28,7 @@ from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.aggregates.base import as_count
 from latecomer.windowing.fate_counts import CODES, FATES, Counts, Periods
-from latecomer.windowing.judge import Judged, in_parts, judged
+from latecomer.windowing.judge import JudgedEvents, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.visible_events import event_tables, failed_letters, stored_columns
 
@@ -87,7 +87,9 @@ class LogComputation:
     def merger(self) -> Merger:
         return Merger(self.panes, self.measures)
 
-    def judged(self, logged: Logged, wanted: Sequence[str]) -> Iterator[tuple[Output, pa.Table, Judged]]:
+    def judged(
+        self, logged: Logged, wanted: Sequence[str]
+    ) -> Iterator[tuple[Output, pa.Table, JudgedEvents]]:
         """The events with the wanted columns, as `judged_parts` gives them."""
         outputs = [under for _, under in self.periods]
         columns = stored_columns(self.layout, outputs, wanted)
@@ -131,7 +133,7 @@ def _aggregated(shared: Shared[LogComputation], part: Logged) -> tuple[pa.Table 
     return shared.value.merger.merge_parts(_chosen(shared.value, part, letters)), letters
 
 
-def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
+def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]) -> Iterator[JudgedEvents]:
     """The events to aggregate, all with the fate on time. Events that fail are written as dead letters."""
     for under, few, rows in computation.judged(logged, computation.merger.columns):
         chosen = np.ones(len(rows), bool)
@@ -144,7 +146,7 @@ def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]
         yield only_on_time(rows, chosen & (rows.fate == CODES[computation.fate]))
 
 
-def only_on_time(events: Judged, chosen: Flags) -> Judged:
+def only_on_time(events: JudgedEvents, chosen: Flags) -> JudgedEvents:
     """Some events, with the fate on time."""
     some = events.only(chosen)
     return replace(some, fate=np.full(len(some), CODES[Fate.ON_TIME], np.int8))
@@ -172,7 +174,7 @@ def judged_parts(
     timeline: JudgingWatermarks,
     last: int,
     wanted: Sequence[str],
-) -> Iterator[tuple[Output, pa.Table, Judged]]:
+) -> Iterator[tuple[Output, pa.Table, JudgedEvents]]:
     """The events of batches up to the last, a part at a time: the output under the policy of their batch, the events as
     they were logged, and judged."""
     for part in parts:
@@ -200,7 +202,9 @@ def _in_ledger_digits(column: pa.Array) -> pa.Array:
     return pc.fill_null(numbers.cast(_AMOUNT), pa.scalar(Decimal(0), _AMOUNT))
 
 
-def counts_by_batch(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
+def counts_by_batch(
+    events: Iterable[tuple[JudgedEvents, pa.Array]], measures: Sequence[str]
+) -> dict[int, Counts]:
     """The counts of each batch, from judged events and the batch in which each row of the log was logged."""
     return joined_by_batch(_counts_of(found, batch, measures) for found, batch in events)
 
@@ -214,7 +218,7 @@ def joined_by_batch(parts: Iterable[Mapping[int, Counts]]) -> dict[int, Counts]:
     return total
 
 
-def _counts_of(found: Judged, batch: pa.Array, measures: Sequence[str]) -> dict[int, Counts]:
+def _counts_of(found: JudgedEvents, batch: pa.Array, measures: Sequence[str]) -> dict[int, Counts]:
     leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
     columns = [
         batch.take(pa.array(found.nth)),

@@ -25,7 +25,7 @@ from latecomer.source.private_columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.private_columns import when_column
 from latecomer.windowing.fate_counts import CODES, ENTERS, Periods
-from latecomer.windowing.judge import Judged, fates
+from latecomer.windowing.judge import JudgedEvents, fates
 from latecomer.windowing.private_columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.sessions import Places, firsts, in_order, key_codes, numbered, span_ends, text_ranks
 from latecomer.windowing.visible_events import as_seen, entering, holds, stored_columns
@@ -41,7 +41,7 @@ def session_of(output: Output) -> Session:
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class SessionArrivals:
     """Events as an output sees them, with the watermark that each met."""
 
     logged: pa.Table
@@ -69,7 +69,7 @@ class Arrivals:
         watermark: Micros,
         kept: Flags,
         failed: Flags,
-    ) -> Arrivals:
+    ) -> SessionArrivals:
         """All events of a table."""
         time, arrival = (micros_of(logged, name) for name in ("event_time", "arrival_time"))
         return cls(logged, np.arange(logged.num_rows), columns, time, arrival, clock, watermark, kept, failed)
@@ -82,14 +82,14 @@ class Arrivals:
         some = self.logged if names is None else self.logged.select(list(names))
         return some if len(self) == some.num_rows else some.take(pa.array(self.nth))
 
-    def only(self, which: Flags) -> Arrivals:
+    def only(self, which: Flags) -> SessionArrivals:
         """Some of them."""
         wanted = pa.array(which)
         columns = {name: column.filter(wanted) for name, column in self.columns.items()}
         rest = (getattr(self, each.name)[which] for each in fields(self)[3:])
-        return Arrivals(self.logged, self.nth[which], columns, *rest)
+        return SessionArrivals(self.logged, self.nth[which], columns, *rest)
 
-    def apart(self) -> Arrivals:
+    def apart(self) -> SessionArrivals:
         """The same without the rows of other events, to be kept or sent."""
         return replace(self, logged=self.rows(), nth=np.arange(len(self)))
 
@@ -102,10 +102,10 @@ class Arrivals:
         """The span of each event."""
         return Places([self.columns[key] for key in by], self.time, span_ends(self.time, window))
 
-    def judged(self, start: Micros, end: Micros, fate: FateCodes) -> Judged:
+    def judged(self, start: Micros, end: Micros, fate: FateCodes) -> JudgedEvents:
         """With these windows and fates."""
         count = len(self)
-        return Judged(
+        return JudgedEvents(
             self.columns,
             self.time,
             self.arrival,
@@ -126,7 +126,7 @@ def arrivals_of(
     periods: Periods,
     timeline: JudgingWatermarks,
     wanted: Sequence[str],
-) -> Arrivals:
+) -> SessionArrivals:
     """Events of the log with the keys and the wanted columns. `where` is that of the policy of their batch."""
     output = periods[-1][1]
     seen = as_seen(events, layout, output)
@@ -136,12 +136,12 @@ def arrivals_of(
     watermark = timeline.over(events)
     if len(periods) == 1:
         found = entering(seen, output)
-        return Arrivals.of(events, columns, clock, watermark, found.enters, found.failed)
+        return SessionArrivals.of(events, columns, clock, watermark, found.enters, found.failed)
     enters, failed = np.zeros(events.num_rows, bool), np.zeros(events.num_rows, bool)
     for under, rows in by_policy(micros_of(events, "batch"), periods):
         found = entering(as_seen(events.take(pa.array(rows)), layout, under), under)
         enters[rows], failed[rows] = found.enters, found.failed
-    return Arrivals.of(events, columns, clock, watermark, enters, failed)
+    return SessionArrivals.of(events, columns, clock, watermark, enters, failed)
 
 
 def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
@@ -151,7 +151,7 @@ def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) 
     return list(dict.fromkeys([*used, *ORDER.values()]))
 
 
-def together(parts: Sequence[Arrivals]) -> Arrivals:
+def together(parts: Sequence[SessionArrivals]) -> SessionArrivals:
     """Arrivals of several splits as one."""
     if len(parts) == 1:
         return parts[0]
@@ -163,18 +163,18 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("clock", "watermark", "kept", "failed")
     )
-    return Arrivals.of(logged, columns, *rest)
+    return SessionArrivals.of(logged, columns, *rest)
 
 
-def prompt_fates(prompt: Arrivals) -> FateCodes:
+def prompt_fates(prompt: SessionArrivals) -> FateCodes:
     """The fates of events that are no suspects: on time, filtered, or failed."""
     left_out = np.where(prompt.failed, CODES[Fate.FAILED], CODES[Fate.FILTERED])
     return np.where(prompt.kept, CODES[Fate.ON_TIME], left_out).astype(np.int8)
 
 
 def divided(
-    arrivals: Arrivals, output: Output, last: int | None
-) -> tuple[Arrivals, Arrivals | None, pa.Table | None]:
+    arrivals: SessionArrivals, output: Output, last: int | None
+) -> tuple[SessionArrivals, SessionArrivals | None, pa.Table | None]:
     """Events as prompt ones, suspects, and what these are judged by. `last` is the highest watermark that an event of
     the batch met; None where no event came behind it: then there are no suspects."""
     if last is None:
@@ -186,7 +186,7 @@ def divided(
     return prompt, late, witnesses_of(prompt, output.by, window, last)
 
 
-def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:
+def witnesses_of(prompt: SessionArrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:
     """What suspects are judged by: the key, the span and the order of each prompt event.
 
     `last` is the highest watermark that a suspect can have met. Events that begin more than a gap after it are left
@@ -196,7 +196,7 @@ def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int
     return _came(prompt if wanted.all() else prompt.only(wanted), by, window)
 
 
-def _came(arrivals: Arrivals, by: Sequence[str], window: Session) -> pa.Table:
+def _came(arrivals: SessionArrivals, by: Sequence[str], window: Session) -> pa.Table:
     """The key and the span of each event, and the columns of ORDER."""
     places, rows = arrivals.places(by, window), arrivals.rows(list(ORDER.values()))
     return pa.table(
@@ -210,8 +210,8 @@ def _came(arrivals: Arrivals, by: Sequence[str], window: Session) -> pa.Table:
 
 
 def judged_suspects(
-    suspects: Arrivals, witnesses: Sequence[pa.Table], standing: Sequence[Places], periods: Periods
-) -> Judged:
+    suspects: SessionArrivals, witnesses: Sequence[pa.Table], standing: Sequence[Places], periods: Periods
+) -> JudgedEvents:
     """Suspects with their fates, by the policy of their batch.
 
     The START and END of an accepted suspect are its own span; those of any other are the session that judged it.

@@ -38,7 +38,7 @@ _PLACES = {ORIGIN: "origin", POSITION: "position"}
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleEvents:
     """Events as an output sees them."""
 
     events: pa.Table
@@ -92,9 +92,9 @@ def _holds_column(output: Output, sql: str) -> str:
     return _spark_column("where", sql, *derived)
 
 
-def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
+def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> VisibleEvents:
     """Events of the log with the derived columns of an output."""
-    seen = Seen(events, layout.view, layout.types)
+    seen = VisibleEvents(events, layout.view, layout.types)
     made, view = expressions_of(output, layout.types), {**layout.view, **_PLACES}
     failed: dict[str, Mask] = {}
     for name, each in made.items():
@@ -104,7 +104,7 @@ def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
         else:
             values, failed[name] = seen.values(each, output.columns[name].sql)
         events = events.append_column(view[name], values)
-    return Seen(events, view, _types(layout, made), failed)
+    return VisibleEvents(events, view, _types(layout, made), failed)
 
 
 def _by_spark(events: pa.Table, column: str) -> tuple[pa.Array, Mask]:
@@ -114,7 +114,7 @@ def _by_spark(events: pa.Table, column: str) -> tuple[pa.Array, Mask]:
     return pc.struct_field(tried, [0]), failed if failed.any() else None
 
 
-def condition(seen: Seen, output: Output) -> tuple[Flags, Mask]:
+def condition(seen: VisibleEvents, output: Output) -> tuple[Flags, Mask]:
     """Whether an output's `where` keeps each event, and the events for which it cannot be computed. An event for which
     it is null, or cannot be computed, is not kept."""
     if output.where is None:
@@ -122,7 +122,7 @@ def condition(seen: Seen, output: Output) -> tuple[Flags, Mask]:
     return holds(seen, output, output.where)
 
 
-def holds(seen: Seen, output: Output, sql: str) -> tuple[Flags, Mask]:
+def holds(seen: VisibleEvents, output: Output, sql: str) -> tuple[Flags, Mask]:
     """Whether a predicate of an output is true for each event, and the events for which it cannot be computed."""
     expression = _condition(sql, seen.types)
     if expression is None:
@@ -202,7 +202,7 @@ def can_fail(output: Output, types: Mapping[str, str]) -> bool:
     return bool(output.columns) or needs_spark(output.where, types)
 
 
-def entering(seen: Seen, output: Output) -> Entering:
+def entering(seen: VisibleEvents, output: Output) -> Entering:
     """Which events an output's `where` keeps, and which fail. With `on_error: null` none fails."""
     count = seen.events.num_rows
     none_failed = np.zeros(count, bool)
@@ -231,7 +231,7 @@ def entering(seen: Seen, output: Output) -> Entering:
     return result
 
 
-def _causes(seen: Seen, output: Output, names: Sequence[str]) -> list[_Cause]:
+def _causes(seen: VisibleEvents, output: Output, names: Sequence[str]) -> list[_Cause]:
     masks: dict[str, Mask] = {name: seen.failed.get(name) for name in names}
     return [_Cause(name, output.columns[name].sql, mask) for name, mask in masks.items() if mask is not None]
 
@@ -269,7 +269,7 @@ def _raw(events: pa.Table, layout: EventLayout) -> list[str]:
     return ["{" + ",".join(map("%s:%s".__mod__, zip(texts, row, strict=True))) + "}" for row in listed]
 
 
-def _details(seen: Seen, entering: Entering, rows: Sequence[int]) -> list[str]:
+def _details(seen: VisibleEvents, entering: Entering, rows: Sequence[int]) -> list[str]:
     """What is wrong with each event: the column, the expression, and the values in it."""
     causes = [_cause_of(entering, row) for row in rows]
     details = [""] * len(rows)

@@ -11,7 +11,7 @@ from after.story.story_kit import PIPELINE, Story, new_story, paid, second, show
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import Fate
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 
 
 def test_each_pane_tells_the_events_that_the_one_before_had_not(played: Story) -> None:
@@ -203,7 +203,8 @@ def test_a_correction_names_its_rebuild(played: Story) -> None:
     assert found.why(found.panes[3]) == "a correction: the number was computed anew"
     rebuilds = Rebuilds(played.pipeline.store_path, "totals")
     rebuild = rebuilds.keep(
-        rebuilds.draft(), Record("totals", 0, 1, 2, 0, 0, 0, {"where": "paise > 1"}, {"assignments": "1"})
+        rebuilds.draft(),
+        RebuildRecord("totals", 0, 1, 2, 0, 0, 0, {"where": "paise > 1"}, {"assignments": "1"}),
     )
     rebuild.accept(3)
     found = asked(played)

@@ -15,7 +15,7 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.store.definitions import definition_of
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 
 OLD, NEW = "where: \"status = 'OK'\"", 'where: "paise > 5"'
 
@@ -29,7 +29,7 @@ def redefine(story: Story, batch: int, *changes: tuple[str, str]) -> None:
     story.file.write_text(text, encoding="utf-8")
     definition = json.loads(json.dumps(definition_of(story.pipeline.outputs["successes"])))
     rebuilds = Rebuilds(story.pipeline.store_path, "successes")
-    record = Record("successes", 0, END_OF_TIME, batch - 1, 0, 0, 0, definition, {})
+    record = RebuildRecord("successes", 0, END_OF_TIME, batch - 1, 0, 0, 0, definition, {})
     rebuilds.keep(rebuilds.draft(), record).accept(batch)
     story.watermarks(batch, [{"tick": batch, "at": None, "watermark": None, "kind": "rebuild"}])
     story.store.pin()

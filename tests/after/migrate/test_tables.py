@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from latecomer.after.migrate.sink_tables import SinkTable, sink_tables
 from latecomer.errors import LatecomerError, SinkError
-from latecomer.schemas.migrations import Migration, Phase, State
+from latecomer.schemas.migrations import Migration, MigrationState, Phase
 from latecomer.sink.keeper import SinkKeeper, check_sinks
 from postgres_kit import Postgres
 from schemas.migrations.migration_kit import made, pricing, rename
@@ -65,7 +65,7 @@ class Tables:
         keeper.close()
 
     def in_phase(self, migration: Migration, phase: Phase, *, apply: bool = True) -> list[SinkTable]:
-        state = State(migration.migration, 1, phase=phase)
+        state = MigrationState(migration.migration, 1, phase=phase)
         return list(sink_tables(self.fed.store, migration, state, apply=apply))
 
     def read(self, what: str, *names: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -218,7 +218,7 @@ def test_nothing_is_dropped_that_could_not_be_shown_any_more(tables: Tables) -> 
 
 def test_what_cannot_be_is_said(tables: Tables) -> None:
     with pytest.raises(LatecomerError, match="has not begun, so tables stay as they are"):
-        list(sink_tables(tables.fed.store, WHOLE, State("m"), apply=True))
+        list(sink_tables(tables.fed.store, WHOLE, MigrationState("m"), apply=True))
     with pytest.raises(LatecomerError, match=r"the pipeline has no column pricing\.base"):
         tables.in_phase(WHOLE, Phase.EXPAND)
     tables.with_columns(BOTH)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.after.reading import sequence_gaps
-from latecomer.after.reading.sequence_gaps import Gaps, Seen, gaps_between
+from latecomer.after.reading.sequence_gaps import Gaps, SeenNumbers, gaps_between
 
 LEAST, MOST = -(2**63), 2**63 - 1
 ROW = st.tuples(
@@ -21,8 +21,8 @@ ROW = st.tuples(
 Rows = list[tuple[int, int, int]]
 
 
-def seen_in(parts: list[Rows]) -> Seen:
-    seen = Seen()
+def seen_in(parts: list[Rows]) -> SeenNumbers:
+    seen = SeenNumbers()
     for rows in parts:
         producers, counted, arrived = (np.array([row[nth] for row in rows], np.int64) for nth in range(3))
         seen.add(producers, counted, _happened(producers, counted), arrived)
@@ -93,7 +93,7 @@ def test_every_number_is_in_one_interval(parts: list[Rows]) -> None:
 
 def test_a_million_numbers_in_order_are_one_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_gaps, "PENDING", 50_000)
-    seen = Seen()
+    seen = SeenNumbers()
     for start in range(0, 1_000_000, 50_000):
         counted = np.random.default_rng(start).permutation(np.arange(start, start + 50_000))
         seen.add(counted % 3, counted // 3, counted, counted)

@@ -27,7 +27,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.definitions import definition_of
 from latecomer.store.layout import LEDGER, WATERMARKS
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 from latecomer.windowing.firing.republish import require_brought_over
@@ -251,7 +251,7 @@ def test_a_longer_lateness_opens_no_window_that_lacks_an_aggregate(tmp_path: Pat
     definition = json.loads(json.dumps(definition_of(pipeline_in(tmp_path, MORE).outputs["totals"])))
 
     def rebuilt(batch: int, since: int, minute: int, definition: Any = None) -> None:
-        record = Record("totals", at(since), END_OF_TIME, batch - 1, at(minute), 0, 0, definition, {})
+        record = RebuildRecord("totals", at(since), END_OF_TIME, batch - 1, at(minute), 0, 0, definition, {})
         rebuilds.keep(rebuilds.draft(), record).accept(batch)
         reach(batch, minute)
 

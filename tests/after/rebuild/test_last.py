@@ -12,7 +12,7 @@ from latecomer.after.rebuild import rebuilding
 from latecomer.after.rebuild.ranges import last_windows
 from latecomer.config.operation import Schedule
 from latecomer.config.outputs import Output
-from latecomer.log.progress import Progress, Watched
+from latecomer.log.progress import LogProgress, Watched
 from latecomer.model.durations import UNITS, parse_duration, to_micros
 from latecomer.model.oracle.arrivals import Arrival
 from latecomer.model.strategies import Bounded
@@ -100,7 +100,7 @@ def test_a_plan_that_was_published_is_not_published_again(spark: SparkSession, t
 
 def test_what_is_left_is_said_of_reading_alone() -> None:
     """It had said "99 %, 0 s left" for as long as it took to compute what changes."""
-    found: list[Progress] = []
+    found: list[LogProgress] = []
     watched = Watched(100, found.append)
     watched.read(50)
     watched.read(50)

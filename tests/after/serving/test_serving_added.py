@@ -18,7 +18,7 @@ from latecomer.after.serving.served import by_grain, corrections, serving
 from latecomer.after.serving.views import keep_served
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.store.definitions import definition_of
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 from postgres_kit import Postgres
 
 MANY = PIPELINE[PIPELINE.index("      fees: sum(fee)") : PIPELINE.index("  everything:")]
@@ -43,7 +43,9 @@ def redefined(lake: Lake, batch: int, since: int) -> None:
     """What `rebuild apply` leaves behind of another definition."""
     definition = json.loads(json.dumps(definition_of(lake.pipeline.outputs["totals"])))
     rebuilds = Rebuilds(lake.pipeline.store_path, "totals")
-    record = Record("totals", since, since + MINUTE, batch - 1, NOON + 5 * MINUTE, 0, 0, definition, {})
+    record = RebuildRecord(
+        "totals", since, since + MINUTE, batch - 1, NOON + 5 * MINUTE, 0, 0, definition, {}
+    )
     rebuilds.keep(rebuilds.draft(), record).accept(batch)
     lake.store.pin()
 

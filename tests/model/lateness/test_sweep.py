@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.model.lateness.course import Course, Recorded
+from latecomer.model.lateness.course import Course, RecordedTimeline
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
-from latecomer.model.oracle.arrivals import Arrival, Judged
+from latecomer.model.oracle.arrivals import Arrival, JudgedArrival
 from latecomer.model.oracle.interpreter import interpret
 from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
@@ -63,7 +63,7 @@ def ticks_of(
 
 def recorded(
     batches: Sequence[Sequence[Arrival]], every: int | str
-) -> tuple[Recorded, list[tuple[int, Arrival]]]:
+) -> tuple[RecordedTimeline, list[tuple[int, Arrival]]]:
     """The timeline of some batches, and each arrival with its row."""
     rows, summaries, arrived, count = list[tuple[int, int, int]](), list[tuple[int, TickSummary]](), [], 0
     for nth, batch in enumerate(batches):
@@ -77,7 +77,9 @@ def recorded(
         (row, names.index(each.partition), each.events, each.max_event_time) for row, each in summaries
     ]
     batch_of, tick_of, at = np.array(rows, np.int64).reshape(-1, 3).T
-    return Recorded(batch_of, tick_of, at, *np.array(columns, np.int64).reshape(-1, 4).T, names), arrived
+    return RecordedTimeline(
+        batch_of, tick_of, at, *np.array(columns, np.int64).reshape(-1, 4).T, names
+    ), arrived
 
 
 def measured(
@@ -137,7 +139,7 @@ def streams(draw: st.DrawFn) -> list[list[Arrival]]:
     return cut(arrivals, draw(st.lists(st.integers(1, 15), min_size=3, max_size=12)))
 
 
-def ends_at(judged: Judged) -> int:
+def ends_at(judged: JudgedArrival) -> int:
     return 0 if judged.window is None else judged.window.end
 
 

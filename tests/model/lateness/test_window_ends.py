@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latecomer.model.lateness.sweep import all_ends, last_ends
+from latecomer.model.lateness.sweep import all_ends
 from latecomer.model.windows import AnyWindow, Calendar, Session, Sliding, Tumbling
 
 HOUR = 3_600_000_000
@@ -33,10 +33,10 @@ def test_ends_are_those_of_the_window(window: AnyWindow) -> None:
                 listed[nth].add(int(end))
     wanted = [{each.end for each in window.assign_all(int(time))} for time in TIMES]
     assert listed == wanted
-    assert last_ends(window, TIMES).tolist() == [max(each) for each in wanted]
-    assert last_ends(window, TIMES[:0]).tolist() == []
+    assert window.last_ends(TIMES).tolist() == [max(each) for each in wanted]
+    assert window.last_ends(TIMES[:0]).tolist() == []
 
 
 def test_windows_that_the_events_decide() -> None:
-    found = last_ends(Session(session="5m"), TIMES)
+    found = Session(session="5m").last_ends(TIMES)
     assert found.tolist() == [time + HOUR // 12 for time in TIMES.tolist()]

@@ -18,7 +18,7 @@ from latecomer.model.nowcast.calibration import (
     rank_test,
 )
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import EVENTS, SURE, Filled, Fillings
+from latecomer.model.nowcast.filling import EVENTS, SURE, Fillings, PastNumbers
 from model.nowcast.worlds import MINUTE, WHOLE, World, exponential, lognormal, slower_after
 
 
@@ -75,7 +75,7 @@ def test_a_difference_that_is_certain_and_small_is_no_drift() -> None:
     assert drift([more]) is not None, "a percentage point is one"
 
 
-def filled_to(seen: Integers, of: int) -> list[Filled]:
+def filled_to(seen: Integers, of: int) -> list[PastNumbers]:
     """Windows of so many events, of which so many have come after a minute."""
     nth = np.repeat(np.arange(len(seen)), of)
     age = np.where(np.tile(np.arange(of), len(seen)) < np.repeat(seen, of), MINUTE // 2, 2 * MINUTE)

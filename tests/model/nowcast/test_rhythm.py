@@ -7,7 +7,7 @@ import pytest
 
 from latecomer.model.nowcast.calibration import calibrated, drift, falls_short
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import CYCLES, DAY, EVENTS, Filled, Rhythm, explained
+from latecomer.model.nowcast.filling import CYCLES, DAY, EVENTS, PastNumbers, Rhythm, explained
 from model.nowcast.worlds import HOUR, MONDAY, Weeks, World, exponential, slower_after
 
 SEEDS = range(3)
@@ -29,7 +29,7 @@ def always(_day: int, _hour: int) -> float:
     return 0.1
 
 
-def held(world: Weeks, filled: Filled, days: frozenset[int]) -> list[tuple[bool, float, str]]:
+def held(world: Weeks, filled: PastNumbers, days: frozenset[int]) -> list[tuple[bool, float, str]]:
     """For each window of the newest third that is on these days: whether its interval held, how wide it was, and what
     it was held against."""
     found, starts = [], world.starts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
-from latecomer.model.nowcast.filling import NO_RHYTHM, Filled, Fillings, Rhythm
+from latecomer.model.nowcast.filling import NO_RHYTHM, Fillings, PastNumbers, Rhythm
 
 MINUTE = 60_000_000
 WHOLE = 6 * MINUTE
@@ -60,7 +60,7 @@ class World:
         amounts = {"paise": np.concatenate(amount)}
         return Fillings(np.concatenate(window), np.concatenate(key), np.concatenate(age), whole, amounts)
 
-    def filled(self, seed: int, ages: tuple[int, ...] = AGES) -> list[Filled]:
+    def filled(self, seed: int, ages: tuple[int, ...] = AGES) -> list[PastNumbers]:
         return list(self.fillings(seed).at(ages))
 
 
@@ -88,7 +88,7 @@ class Weeks:
     def whole(self) -> int:
         return 2 * self.length
 
-    def filled(self, seed: int, rhythm: bool = True) -> Filled:
+    def filled(self, seed: int, rhythm: bool = True) -> PastNumbers:
         """All windows at their end, with what is known of their rhythm or without it."""
         rng = np.random.default_rng(seed)
         window, age = [], []

@@ -25,7 +25,7 @@ from latecomer.schemas.avro import (
     schema_of,
 )
 from latecomer.schemas.avro.naming import simple_name
-from latecomer.schemas.avro.types import Enum, Json, Record, Reference, Union, parts
+from latecomer.schemas.avro.types import Enum, Json, Record, TypeReference, Union, parts
 from latecomer.schemas.mistakes import Incompatibility
 
 few = settings(usual, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -226,7 +226,7 @@ def has_null_beside_an_enum(reader: Schema) -> bool:
 
     def begins_with_an_enum(union: Union) -> bool:
         first = union.branches[0]
-        return isinstance(reader.names[first.name] if isinstance(first, Reference) else first, Enum)
+        return isinstance(reader.names[first.name] if isinstance(first, TypeReference) else first, Enum)
 
     fields = [field for each in records(reader) for field in each.fields if field.default == Json.of(None)]
     return any(isinstance(field.type, Union) and begins_with_an_enum(field.type) for field in fields)

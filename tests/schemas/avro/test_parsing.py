@@ -17,7 +17,7 @@ from latecomer.schemas.avro.types import (
     Map,
     Primitive,
     Record,
-    Reference,
+    TypeReference,
     Union,
 )
 
@@ -60,9 +60,9 @@ def test_every_kind_is_read() -> None:
     fields = (
         Field("way", way, Json.of("CARD")),
         Field("id", Fixed("city.Id", 2), order="descending", aliases=("key",), doc="which"),
-        Field("tags", Array(Reference("city.Way"))),
+        Field("tags", Array(TypeReference("city.Way"))),
         Field("notes", Map(Union((Primitive("null"), Primitive("string"))))),
-        Field("next", Union((Primitive("null"), Reference("city.Ride"))), Json.of(None)),
+        Field("next", Union((Primitive("null"), TypeReference("city.Ride"))), Json.of(None)),
         Field("at", time, properties=(("unit", Json.of(1)),)),
     )
     properties = (("x-owner", Json.of("pay")),)
@@ -97,11 +97,11 @@ def test_a_mention_is_looked_for_in_the_namespace_around_it_and_then_without_one
     fields = [{"name": "a", "type": one}, {"name": "b", "type": "Id"}]
     alone = schema_of(record(*fields, namespace="city")).root
     assert isinstance(alone, Record)
-    assert alone.fields[1].type == Reference("Id")
+    assert alone.fields[1].type == TypeReference("Id")
     fields.insert(1, {"name": "c", "type": other})
     both = schema_of(record(*fields, namespace="city")).root
     assert isinstance(both, Record)
-    assert both.fields[2].type == Reference("city.Id")
+    assert both.fields[2].type == TypeReference("city.Id")
 
 
 def test_records_may_hold_each_other() -> None:
@@ -113,7 +113,7 @@ def test_records_may_hold_each_other() -> None:
 def test_a_reference_in_an_object_keeps_what_is_written_beside_it() -> None:
     found = schema_of(record(field(["null", {"type": "Ride", "x": 1}]))).root
     assert isinstance(found, Record)
-    assert found.fields[0].type == Union((Primitive("null"), Reference("Ride", (("x", Json.of(1)),))))
+    assert found.fields[0].type == Union((Primitive("null"), TypeReference("Ride", (("x", Json.of(1)),))))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from latecomer.errors import LatecomerError
 from latecomer.model.durations import DAY
 from latecomer.schemas.avro import incompatibilities, parse_schema
 from latecomer.schemas.migrations import (
-    Measured,
+    LastSeen,
+    MeasuredDrift,
     Migration,
+    MigrationState,
     Phase,
-    Seen,
     Situation,
-    State,
     calendar,
     checks_of,
     consumer_standings,
@@ -40,12 +40,12 @@ TYPES = {
 }
 
 
-def state(phase: Phase | None, migration: Migration, since: int = NOW, **more: Any) -> State:
+def state(phase: Phase | None, migration: Migration, since: int = NOW, **more: Any) -> MigrationState:
     entered = {} if phase is None else {phase: since}
-    return State("m", 1, phase=phase, identity=migration.identity, entered=entered, **more)
+    return MigrationState("m", 1, phase=phase, identity=migration.identity, entered=entered, **more)
 
 
-def reasons(migration: Migration, standing: State, now: int = NOW, schema: Any = RIDE) -> list[str]:
+def reasons(migration: Migration, standing: MigrationState, now: int = NOW, schema: Any = RIDE) -> list[str]:
     contracted = parse_schema(contracted_text(expanded_text(text(schema), migration), migration))
     return [str(each) for each in obstacles(Situation(migration, standing, now, contracted))]
 
@@ -114,7 +114,7 @@ def test_a_plain_additive_change_needs_no_migration() -> None:
     migration = made(pricing(**{"from": {}, "to": {"tip": {"type": "long"}}}))
     with pytest.raises(LatecomerError, match="an additive change; register the schema as it is"):
         expanded_text(text(RIDE), migration)
-    [reason] = [str(each) for each in obstacles(Situation(migration, State("m"), NOW))]
+    [reason] = [str(each) for each in obstacles(Situation(migration, MigrationState("m"), NOW))]
     assert "no old field goes away" in reason
 
 
@@ -156,18 +156,18 @@ def test_drift_is_to_be_looked_at_in_the_phase_itself() -> None:
     dual = state(Phase.DUAL_WRITE, migration)
     for measured, said in (
         (None, "drift was not measured since dual_write began"),
-        (Measured(NOW - 1, 1000, 0), "drift was not measured since dual_write began"),
-        (Measured(NOW + 1, 0, 0), "there was no event"),
-        (Measured(NOW + 1, 1000, 2), "2 of 1,000 events drift (0.2%), and the limit is 0.1%"),
+        (MeasuredDrift(NOW - 1, 1000, 0), "drift was not measured since dual_write began"),
+        (MeasuredDrift(NOW + 1, 0, 0), "there was no event"),
+        (MeasuredDrift(NOW + 1, 1000, 2), "2 of 1,000 events drift (0.2%), and the limit is 0.1%"),
     ):
         [reason] = reasons(migration, replace(dual, measured=measured), later)
         assert said in reason
-    assert not reasons(migration, replace(dual, measured=Measured(NOW + 1, 1000, 1)), later)
+    assert not reasons(migration, replace(dual, measured=MeasuredDrift(NOW + 1, 1000, 1)), later)
 
 
 def test_the_last_phase_waits_for_every_consumer() -> None:
     migration, later = made(pricing()), NOW + 14 * DAY
-    last = state(Phase.MIGRATE, migration, measured=Measured(NOW, 1000, 0))
+    last = state(Phase.MIGRATE, migration, measured=MeasuredDrift(NOW, 1000, 0))
     [reason] = reasons(migration, last, later)
     assert reason.startswith(
         "the consumer billing needs the old shape: fields[1]: the field fare_cents is read"
@@ -178,7 +178,7 @@ def test_the_last_phase_waits_for_every_consumer() -> None:
 def test_a_default_does_not_make_a_reader_of_the_old_shape_ready() -> None:
     guessing = {"guessing": {"reader": avro("Ride", ("ride_id", "string"), ("fare_cents", "long", 0))}}
     migration = made(pricing(consumers=guessing))
-    last = state(Phase.MIGRATE, migration, measured=Measured(NOW, 1000, 0))
+    last = state(Phase.MIGRATE, migration, measured=MeasuredDrift(NOW, 1000, 0))
     [reason] = reasons(migration, last, NOW + 14 * DAY)
     assert "it reads fare_cents, which would always be the default 0" in reason
 
@@ -187,18 +187,18 @@ def test_an_alias_of_the_old_name_is_ready() -> None:
     reader = avro("User", ("user_id", "long"), ("created_at", ["null", "string"], None))
     reader["fields"][1]["aliases"] = ["signup_date"]
     migration = made(rename(consumers={"crm": {"reader": reader}}))
-    last = state(Phase.MIGRATE, migration, measured=Measured(NOW, 10, 0))
+    last = state(Phase.MIGRATE, migration, measured=MeasuredDrift(NOW, 10, 0))
     assert not reasons(migration, last, NOW + 7 * DAY, USER)
 
 
 def test_what_was_last_seen_counts_beside_what_is_declared() -> None:
     ready = pricing()["consumers"]["dashboard"]
     migration = made(pricing(consumers={"billing": ready}))
-    last = state(Phase.MIGRATE, migration, measured=Measured(NOW, 1000, 0))
-    seen = replace(last, seen={"billing": Seen(NOW, text(RIDE))})
+    last = state(Phase.MIGRATE, migration, measured=MeasuredDrift(NOW, 1000, 0))
+    seen = replace(last, seen={"billing": LastSeen(NOW, text(RIDE))})
     [reason] = reasons(migration, seen, NOW + 14 * DAY)
     assert "billing was last seen with a schema that needs the old shape" in reason
-    deployed = replace(last, seen={"billing": Seen(NOW, text(ready["reader"]))})
+    deployed = replace(last, seen={"billing": LastSeen(NOW, text(ready["reader"]))})
     assert not reasons(migration, deployed, NOW + 14 * DAY)
     contracted = parse_schema(contracted_text(expanded_text(text(RIDE), migration), migration))
     found = [consumer_standings(Situation(migration, each, NOW, contracted)) for each in (seen, deployed)]
@@ -207,7 +207,7 @@ def test_what_was_last_seen_counts_beside_what_is_declared() -> None:
 
 def test_what_the_registry_would_refuse_is_known_before() -> None:
     migration = made(pricing(consumers={}))
-    last = state(Phase.MIGRATE, migration, measured=Measured(NOW, 1000, 0))
+    last = state(Phase.MIGRATE, migration, measured=MeasuredDrift(NOW, 1000, 0))
     refused = Situation(migration, last, NOW + 14 * DAY, None, ["fare_cents has no default"])
     [reason] = obstacles(refused)
     assert "would refuse the contracted schema: fare_cents has no default" in str(reason)
@@ -223,14 +223,16 @@ def test_nothing_follows_the_last_phase() -> None:
 
 
 def test_the_calendar_before_it_begins() -> None:
-    days = [(each.phase, (each.at - NOW) // DAY) for each in calendar(made(pricing()), State("m"), NOW)]
+    days = [
+        (each.phase, (each.at - NOW) // DAY) for each in calendar(made(pricing()), MigrationState("m"), NOW)
+    ]
     assert days == [(Phase.EXPAND, 0), (Phase.DUAL_WRITE, 1), (Phase.MIGRATE, 8), (Phase.CONTRACT, 22)]
 
 
 def test_the_calendar_under_way_has_what_was_and_what_can_be() -> None:
     migration = made(pricing())
     entered = {Phase.EXPAND: NOW - 20 * DAY, Phase.DUAL_WRITE: NOW - 10 * DAY, Phase.CONTRACT: NOW - 5 * DAY}
-    standing = State("m", 4, phase=Phase.DUAL_WRITE, entered=entered)
+    standing = MigrationState("m", 4, phase=Phase.DUAL_WRITE, entered=entered)
     found = calendar(migration, standing, NOW)
     assert [(each.at - NOW) // DAY for each in found] == [
         -20,
@@ -246,7 +248,7 @@ def test_the_calendar_under_way_has_what_was_and_what_can_be() -> None:
 
 def test_drift_is_forgiven_once_producers_were_right_for_the_soak_time() -> None:
     migration = made(pricing())
-    assert due_since(migration, State("m"), NOW) is None
+    assert due_since(migration, MigrationState("m"), NOW) is None
     begun = state(Phase.DUAL_WRITE, migration)
     assert due_since(migration, begun, NOW + DAY) == NOW
     assert due_since(migration, begun, NOW + 10 * DAY) == NOW + 3 * DAY

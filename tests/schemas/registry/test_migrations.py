@@ -17,11 +17,18 @@ import pytest
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import UNITS, to_moment
-from latecomer.schemas.migrations import Migration, Phase, Rules, State, contracted_text, expanded_text
+from latecomer.schemas.migrations import (
+    Migration,
+    MigrationRules,
+    MigrationState,
+    Phase,
+    contracted_text,
+    expanded_text,
+)
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.databases import open_database
-from latecomer.schemas.registry.migrating import Change
+from latecomer.schemas.registry.migrating import MigrationChange
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode
 from latecomer.schemas.registry.refusals import Refused
 from latecomer.schemas.registry.tokens import Scope, add_token, new_token
@@ -52,10 +59,10 @@ def registry(tmp_path: Path, clock: Clock) -> Iterator[Registry]:
 
 
 def change(
-    migration: Migration, state: State, phase: Phase | None, schema: str | None = None, **more: Any
-) -> Change:
+    migration: Migration, state: MigrationState, phase: Phase | None, schema: str | None = None, **more: Any
+) -> MigrationChange:
     sent = None if schema is None else Definition(schema)
-    return Change(
+    return MigrationChange(
         state.revision, migration.subject, migration.owner, phase, migration.identity, schema=sent, **more
     )
 
@@ -68,7 +75,7 @@ def fields(schema: str) -> list[str]:
     return [each["name"] for each in json.loads(schema)["fields"]]
 
 
-def soaked(registry: Registry, clock: Clock, migration: Migration, state: State) -> State:
+def soaked(registry: Registry, clock: Clock, migration: Migration, state: MigrationState) -> MigrationState:
     """A week later, when somebody has looked for drift and found none."""
     clock.now += 7 * DAY
     step = change(migration, state, state.phase, measured=(10, 0))
@@ -123,14 +130,14 @@ def test_all_four_phases_and_back(
     assert len(steps) == 10
 
 
-def begun(registry: Registry, migration: Migration, schema: dict[str, Any], **rules: Any) -> State:
+def begun(registry: Registry, migration: Migration, schema: dict[str, Any], **rules: Any) -> MigrationState:
     registry.register(ANA, migration.subject, Definition(text(schema)))
     both = expanded_text(text(schema), migration)
     step = change(migration, registry.migration("m"), Phase.EXPAND, both, **rules)
     return registry.change_migration(ANA, "m", step)
 
 
-def refused(registry: Registry, step: Change) -> str:
+def refused(registry: Registry, step: MigrationChange) -> str:
     before = registry.migration("m")
     with pytest.raises(Refused) as caught:
         registry.change_migration(ANA, "m", step)
@@ -141,7 +148,7 @@ def refused(registry: Registry, step: Change) -> str:
 
 def test_the_registry_itself_sees_to_soak_and_drift(registry: Registry, clock: Clock) -> None:
     migration = made(pricing(drift_limit="20%"))
-    state = begun(registry, migration, RIDE, rules=Rules.of(migration))
+    state = begun(registry, migration, RIDE, rules=MigrationRules.of(migration))
     clock.now += DAY - 1
     step = change(migration, state, Phase.DUAL_WRITE)
     assert "expand is to last 1d, and" in refused(registry, step)
@@ -176,7 +183,7 @@ def test_a_consumer_that_was_seen_with_the_old_shape_holds_the_last_phase(
     registry: Registry, clock: Clock
 ) -> None:
     migration = made(pricing())
-    state = begun(registry, migration, RIDE, rules=Rules.of(migration))
+    state = begun(registry, migration, RIDE, rules=MigrationRules.of(migration))
     for phase in (Phase.DUAL_WRITE, Phase.MIGRATE, None):
         clock.now += 14 * DAY
         measured = change(migration, state, state.phase, measured=(10, 0))
@@ -196,10 +203,10 @@ def test_a_consumer_that_was_seen_with_the_old_shape_holds_the_last_phase(
 def test_who_says_no_rules_has_those_of_a_file_that_says_none(registry: Registry, clock: Clock) -> None:
     migration = made(pricing())
     state = begun(registry, migration, RIDE)
-    assert Rules.read(state.rules) == Rules()
+    assert MigrationRules.read(state.rules) == MigrationRules()
     assert "expand is to last 1d" in refused(registry, change(migration, state, Phase.DUAL_WRITE))
     # Other rules are a step of their own, and in the audit.
-    quick = Rules({phase: 0 for phase in Phase if phase is not Phase.CONTRACT})
+    quick = MigrationRules({phase: 0 for phase in Phase if phase is not Phase.CONTRACT})
     with pytest.raises(Refused, match="other rules need a step of their own"):
         registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, rules=quick))
     with pytest.raises(Refused, match="a measurement needs a step of its own"):
@@ -225,7 +232,7 @@ def test_of_two_operators_one_advances(registry: Registry) -> None:
 
 
 def test_of_many_at_once_one_advances(tmp_path: Path) -> None:
-    migration, start = made(pricing()), State("m")
+    migration, start = made(pricing()), MigrationState("m")
     place = str(tmp_path / "shared.db")
     with closing(Registry(open_database(place))) as one, closing(Registry(open_database(place))) as other:
         one.register(ANA, migration.subject, Definition(text(RIDE)))
@@ -301,7 +308,7 @@ def test_our_client_and_the_scopes(tmp_path: Path) -> None:
         writer, reader = (Client(server.url, token=tokens[each]) for each in ("writer", "reader"))
         writer.register(migration.subject, Definition(text(RIDE)))
         start = reader.migration("m")
-        assert start == State("m")
+        assert start == MigrationState("m")
         step = change(migration, start, Phase.EXPAND, expanded_text(text(RIDE), migration))
         with pytest.raises(RegistryError, match="takes the scope write"):
             reader.change_migration("m", step)
@@ -322,7 +329,7 @@ def test_a_read_that_could_not_be_noted_is_noted_soon_after(
     billing, migration = Actor("billing", "10.0.0.2"), made(pricing())
     number = registry.register(ANA, migration.subject, Definition(text(RIDE))).id
     both = expanded_text(text(RIDE), migration)
-    step = change(migration, State("m"), Phase.EXPAND, both, rules=Rules.of(migration))
+    step = change(migration, MigrationState("m"), Phase.EXPAND, both, rules=MigrationRules.of(migration))
     registry.change_migration(ANA, "m", step)
     with closing(sqlite3.connect(tmp_path / "registry.db")) as other:
         other.execute(
@@ -354,7 +361,9 @@ def test_what_a_consumer_has_read_under_its_own_token(tmp_path: Path) -> None:
         writer.register(migration.subject, Definition(text(RIDE)))
         other = writer.register("others-value", Definition(text(USER)))
         both = expanded_text(text(RIDE), migration)
-        step = change(migration, writer.migration("m"), Phase.EXPAND, both, rules=Rules.of(migration))
+        step = change(
+            migration, writer.migration("m"), Phase.EXPAND, both, rules=MigrationRules.of(migration)
+        )
         revision = writer.change_migration("m", step).revision
         stranger.schema(1)
         billing.schema(other)

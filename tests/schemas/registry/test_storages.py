@@ -18,7 +18,7 @@ from latecomer.schemas import Level
 from latecomer.schemas.migrations import Phase
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.databases import open_database
-from latecomer.schemas.registry.migrating import Change
+from latecomer.schemas.registry.migrating import MigrationChange
 from latecomer.schemas.registry.names import Naming, NamingRule
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode, Reference
 from latecomer.schemas.registry.refusals import Refused
@@ -66,13 +66,13 @@ def test_a_migration_is_kept_and_compared(opened: Opened) -> None:
     first, second = opened(), opened()
     first.register(ANA, "orders", schema("id:long", "old:long"))
     both = schema("id:long", "old:long", "new:long?")
-    step = Change(0, "orders", "ana@shop.example", Phase.EXPAND, "pinned", both)
+    step = MigrationChange(0, "orders", "ana@shop.example", Phase.EXPAND, "pinned", both)
     state = first.change_migration(ANA, "m", step)
     assert second.migration("m") == state
     assert (state.phase, state.expanded, state.revision) == (Phase.EXPAND, 2, 1)
     with pytest.raises(Refused, match="changed by somebody else"):
         second.change_migration(ANA, "m", step)
-    back = second.change_migration(ANA, "m", Change(1, "orders", "ana@shop.example", None))
+    back = second.change_migration(ANA, "m", MigrationChange(1, "orders", "ana@shop.example", None))
     assert first.migration("m") == back
     assert first.versions("orders") == [1]
     assert [each.action for each in first.audit()][-1] == "migrate expand to no phase yet"

@@ -16,7 +16,7 @@ from latecomer.schemas.registry.server import bound_socket, require_safe
 from latecomer.schemas.registry.tokens import (
     ENVIRONMENT,
     Scope,
-    Token,
+    StoredToken,
     Tokens,
     add_token,
     new_token,
@@ -236,7 +236,7 @@ def test_every_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(a) or real(a, b))
     found = tokens.token_of(made[0][0])
-    assert isinstance(found, Token)
+    assert isinstance(found, StoredToken)
     assert len(compared) == 5
 
 

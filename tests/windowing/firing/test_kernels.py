@@ -18,7 +18,7 @@ from latecomer.model.windows import Window
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes
-from latecomer.windowing.firing.folding import Folded, event_columns, fold
+from latecomer.windowing.firing.folding import FoldedEvents, event_columns, fold
 from latecomer.windowing.firing.panes import Firing, closing_panes
 from latecomer.windowing.firing.within_batch import firing_of
 from latecomer.windowing.merge import Merger
@@ -86,7 +86,7 @@ def sent(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))
 
 
-def folded(layout: PaneLayout, rows: pa.Table, ticks: dict[int, int]) -> Folded:
+def folded(layout: PaneLayout, rows: pa.Table, ticks: dict[int, int]) -> FoldedEvents:
     merger = sent(Merger(layout, {}))
     (found,) = fold(
         rows.select(event_columns(merger)),

@@ -12,17 +12,17 @@ import pytest
 
 from after.story.story_kit import PIPELINE, new_story, second, shown
 from latecomer.config.outputs import Output
-from latecomer.log.timeline.keeper import Section, Step
+from latecomer.log.timeline.keeper import Section, WatermarkRise
 from latecomer.model.durations import to_micros
-from latecomer.model.timeline import Row
+from latecomer.model.timeline import TimelineRow
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import InProcess
 from latecomer.store.delta.data_files import DataFile
 from latecomer.store.private_columns import SINCE
 from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
-from latecomer.windowing.firing.job import FiringJob, Needs, may_fire
-from latecomer.windowing.firing.output import Batch
+from latecomer.windowing.firing.job import FiringJob, OutputNeeds, may_fire
+from latecomer.windowing.firing.output import FiringBatch
 from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.private_columns import PaneLane
 
@@ -44,7 +44,7 @@ def output(window: dict[str, str]) -> Output:
 
 
 def reaching(watermark: int) -> Section:
-    return Section([(1, Row(0, 0, watermark))])
+    return Section([(1, TimelineRow(0, 0, watermark))])
 
 
 @pytest.mark.parametrize("window", [{"tumbling": "1m"}, {"session": "30s"}])
@@ -70,7 +70,7 @@ def test_an_early_pane_fires_in_silence_when_its_clock_has_passed(
         aggregates={"rows": "count(*)"},
         trigger={"early": {"every": "1m", **per}},
     )
-    section = Section([(1, Row(0, seconds * 1_000_000, 0))], before=Step(0, 1))
+    section = Section([(1, TimelineRow(0, seconds * 1_000_000, 0))], before=WatermarkRise(0, 1))
     assert may_fire(made, NOTHING, file, section) is publishes
 
 
@@ -83,7 +83,7 @@ def test_windows_get_their_closing_pane_when_time_ends(tmp_path: Path, watermark
     runner, store = InProcess(NOTHING), open_store(story.pipeline)
     logic = output_logic(runner, store, "totals")
     assert logic.closes
-    assert FiringJob(runner, store).would_publish(Batch(1, reaching(watermark)), [logic]) is closes
+    assert FiringJob(runner, store).would_publish(FiringBatch(1, reaching(watermark)), [logic]) is closes
 
 
 @pytest.mark.parametrize(("seconds", "files"), [(350, 0), (360, 1)])
@@ -94,8 +94,8 @@ def test_panes_are_read_for_closing_ones_only_when_a_window_becomes_final(
     story = new_story(tmp_path, file)
     story.panes("totals", 0, [shown((0, 60), 0, 100, 1)])
     logic = output_logic(InProcess(NOTHING), open_store(story.pipeline), "totals")
-    section = Section([(1, Row(0, 0, second(seconds)))], before=Step(second(320), 0))
-    assert len(Needs(logic, Batch(1, section)).closing) == files
+    section = Section([(1, TimelineRow(0, 0, second(seconds)))], before=WatermarkRise(second(320), 0))
+    assert len(OutputNeeds(logic, FiringBatch(1, section)).closing) == files
 
 
 @pytest.mark.parametrize(("seconds", "publishes"), [(100, False), (120, True)])
@@ -105,10 +105,10 @@ def test_empty_panes_are_known_to_come_without_computing_them(
     story = new_story(tmp_path, PIPELINE.replace("late: retract", "late: retract\n    emit_empty: true"))
     story.panes("totals", 0, [shown((0, 60), 0, 100, 1)])
     runner, store = InProcess(NOTHING), open_store(story.pipeline)
-    section = Section([(1, Row(0, 0, second(seconds)))], before=Step(second(60), 0))
+    section = Section([(1, TimelineRow(0, 0, second(seconds)))], before=WatermarkRise(second(60), 0))
     job, logic = FiringJob(runner, store), output_logic(runner, store, "totals")
     with patch("latecomer.windowing.firing.job.merge_bucket", side_effect=AssertionError):
-        assert job.would_publish(Batch(1, section), [logic]) is publishes
+        assert job.would_publish(FiringBatch(1, section), [logic]) is publishes
 
 
 @pytest.mark.parametrize("watermark", [LATER, END_OF_TIME - 1, END_OF_TIME])

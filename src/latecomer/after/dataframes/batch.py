@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from latecomer.after.dataframes.slices import Slice
-    from latecomer.after.dataframes.tables import Plan
+    from latecomer.after.dataframes.slices import TableSlice
+    from latecomer.after.dataframes.tables import TableScan
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -55,18 +55,18 @@ class BatchReader(DataSourceReader):
         plan = asked_plan(self._options)
         return list(plan.slices(conditions(self._filters, plan.columns)))
 
-    def read(self, partition: Slice | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: TableSlice | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return iter(()) if partition is None else rows_of(partition)
 
 
 class InTask(DataSourceStreamReader):
     """The stream as tasks have it: the driver tells them what to read."""
 
-    def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: TableSlice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows_of(partition)
 
 
-def rows_of(part: Slice) -> Iterator[pa.RecordBatch]:
+def rows_of(part: TableSlice) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, in a task."""
     try:
         yield from part.batches()
@@ -91,7 +91,7 @@ class _TakesFilters:
         return filters
 
 
-def require_own_schema(plan: Plan, schema: StructType) -> None:
+def require_own_schema(plan: TableScan, schema: StructType) -> None:
     """Refuse a schema that is not the table's own."""
     from latecomer.after.dataframes.options import refused
 
@@ -101,7 +101,7 @@ def require_own_schema(plan: Plan, schema: StructType) -> None:
         raise refused("schema", "is not that of the table", schema.simpleString(), fix)
 
 
-def asked_plan(options: Mapping[str, str]) -> Plan:
+def asked_plan(options: Mapping[str, str]) -> TableScan:
     from latecomer.after.dataframes.options import wanted
     from latecomer.after.dataframes.tables import plan_of
     from latecomer.after.reading.reader import Reader
@@ -110,7 +110,7 @@ def asked_plan(options: Mapping[str, str]) -> Plan:
     return plan_of(Reader(request.pipeline), request.asked)
 
 
-def spark_schema(plan: Plan) -> StructType:
+def spark_schema(plan: TableScan) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(plan.schema)

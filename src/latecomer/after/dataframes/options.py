@@ -25,7 +25,7 @@ LATEST = "latest"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadOptions:
     """The options, checked."""
 
     pipeline: Pipeline
@@ -36,7 +36,7 @@ class Wanted:
     """How many batches a trigger of a stream may have."""
 
 
-def wanted(options: Mapping[str, str]) -> Wanted:
+def wanted(options: Mapping[str, str]) -> ReadOptions:
     """The options, checked; an error names the option, its value and what to write."""
     given = {_plain(name): value for name, value in options.items()}
     known = {_plain(name): name for name in NAMES}
@@ -53,7 +53,7 @@ def wanted(options: Mapping[str, str]) -> Wanted:
         fix = "give one of the two"
         raise refused("as_of", "goes by another clock than as_of_arrival", given["asof"], fix)
     starting, at_once = given.get("startingbatch", "0"), given.get("maxbatchespertrigger")
-    return Wanted(
+    return ReadOptions(
         pipeline,
         Asked(table, output, known_at, could_be_known_at),
         None if starting.lower() == LATEST else _number("startingBatch", starting, 0, " or latest"),

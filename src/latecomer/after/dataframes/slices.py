@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a task imports it where it has dead letters to read
 Finish = Callable[[pa.Table], pa.Table]
 
 
-class Slice(InputPartition, ABC):
+class TableSlice(InputPartition, ABC):
     """A part of the rows."""
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Slice(InputPartition, ABC):
 
 
 @dataclass(frozen=True)
-class Rows(Slice):
+class QueryRows(TableSlice):
     """The rows of a query on some files of the table `t`, and of other tables under their names."""
 
     tables: Mapping[str, Snapshot]
@@ -44,7 +44,7 @@ class Rows(Slice):
 
 
 @dataclass(frozen=True)
-class Letters(Slice):
+class Letters(TableSlice):
     """The dead letters of an output in some files, without those that were repaired."""
 
     table: Snapshot

@@ -21,8 +21,8 @@ from latecomer.after.dataframes.batch import (
     spark_schema,
 )
 from latecomer.after.dataframes.filters import of_batches
-from latecomer.after.dataframes.options import Wanted, refused, wanted
-from latecomer.after.dataframes.tables import STREAMED, Plan, plan_of
+from latecomer.after.dataframes.options import ReadOptions, refused, wanted
+from latecomer.after.dataframes.tables import STREAMED, TableScan, plan_of
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NotCovered, StoreMismatch
 from latecomer.model.counting import counted
@@ -40,7 +40,7 @@ class ChangeReader(InTask):
     """The batches of a table, each once it is complete."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._wanted: Wanted = wanted(options)
+        self._wanted: ReadOptions = wanted(options)
         asked = self._wanted.asked
         if asked.table not in STREAMED or asked.at is not None:
             fix = f'write option("table", "{STREAMED[0]}") for published changes; {STREAMED[1]} can be streamed, too'
@@ -86,16 +86,16 @@ class ChangeReader(InTask):
     def __reduce__(self) -> tuple[object, ...]:
         return InTask, ()
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> TableScan:
         """The table as it is now."""
         return plan_of(Reader(self._wanted.pipeline), self._wanted.asked)
 
 
-def _offset(plan: Plan, batch: int) -> Offset:
+def _offset(plan: TableScan, batch: int) -> Offset:
     return {_BATCH: batch, _STORE: plan.store.ledger.identity}
 
 
-def _require_same(plan: Plan, start: Offset, end: Offset) -> None:
+def _require_same(plan: TableScan, start: Offset, end: Offset) -> None:
     """Refuse to go on in another store, or in one that lacks batches that the query has read or is to read."""
     root, complete = plan.store.root, plan.complete
     for offset in (start, end):

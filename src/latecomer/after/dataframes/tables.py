@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.after.dataframes.filters import Condition
-from latecomer.after.dataframes.slices import Finish, Letters, Rows, Slice
+from latecomer.after.dataframes.slices import Finish, Letters, QueryRows, TableSlice
 from latecomer.after.reading.questions import (
     Question,
     late_rows,
@@ -80,7 +80,7 @@ class Asked:
         return self.as_of or self.as_of_arrival
 
 
-class Plan(ABC):
+class TableScan(ABC):
     """A table: its columns, and its slices for tasks."""
 
     schema: pa.Schema
@@ -93,7 +93,7 @@ class Plan(ABC):
         self.reader, self.asked = reader, asked
 
     @abstractmethod
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         """What tasks read, from the files of the table now. Rows that do not meet the conditions may be among them."""
 
     @property
@@ -111,7 +111,7 @@ class Plan(ABC):
         return self.store.ledger.last_batch()
 
 
-class OfPanes(Plan):
+class OfPanes(TableScan):
     """A table made of an output's panes."""
 
     def __init__(self, reader: Reader, asked: Asked) -> None:
@@ -130,13 +130,13 @@ class OfPanes(Plan):
 class Results(OfPanes):
     """The results. All panes of a window and key are in one slice, so a slice needs no other."""
 
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         rows, panes, beside = self._known_panes()
         files = _of_interest(panes.files, conditions)
         for windows in by_window(files):
             chosen = f"(select * from {rows} where {_together(conditions, windows.sql)})"
             sql = standing_rows(self.book, chosen).sql
-            yield Rows({"t": panes.of(windows.of(files)), **beside}, sql, self.schema)
+            yield QueryRows({"t": panes.of(windows.of(files)), **beside}, sql, self.schema)
 
 
 class Panes(OfPanes):
@@ -147,7 +147,7 @@ class Panes(OfPanes):
         self.schema = with_publication({}, self.book.layout.published.empty_table()).schema
         self.place = [*self.book.place, "batch"]
 
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         rows, panes, beside = self._known_panes()
         files = _of_interest(panes.files, conditions)
         first, last = _batches(files)
@@ -157,10 +157,10 @@ class Panes(OfPanes):
             first, last = _batches(some)
             known = {batch: at for batch, at in times.items() if first <= batch <= last}
             finish = partial(with_publication, known)
-            yield Rows({"t": panes.of(some), **beside}, sql, self.schema, finish)
+            yield QueryRows({"t": panes.of(some), **beside}, sql, self.schema, finish)
 
 
-class Corrections(Plan):
+class Corrections(TableScan):
     """Late events added up: the corrections that no rebuild includes."""
 
     def __init__(self, reader: Reader, asked: Asked) -> None:
@@ -168,7 +168,7 @@ class Corrections(Plan):
         self.ours = corrections_of(reader, asked.output)
         self.schema, self.place = self.ours.schema, self.ours.place
 
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         corrections, panes = snapshot(self.ours.table), snapshot(self.ours.panes)
         files = _of_interest(corrections.files, conditions)
         for windows in by_window(files):
@@ -176,10 +176,10 @@ class Corrections(Plan):
             counting = counting_corrections(self.reader, self.ours, chosen=chosen)
             sql = f"select {listed(self.schema.names)} from {counting} as counting where {chosen}"
             tables = {"t": panes.of(windows.of(panes.files)), "c": corrections.of(windows.of(files))}
-            yield Rows(tables, sql, self.schema)
+            yield QueryRows(tables, sql, self.schema)
 
 
-class PlainRows(Plan):
+class PlainRows(TableScan):
     """A table in which each row is an answer: each task reads some of its files."""
 
     finish: Finish | None = None
@@ -193,11 +193,11 @@ class PlainRows(Plan):
     @abstractmethod
     def _asked(self) -> Question: ...
 
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         table = snapshot(self.question.table)
         sql = f"select * from ({self.question.sql}) as rows where {_together(conditions)}"
         for some in some_at_a_time(_of_interest(table.files, conditions)):
-            yield Rows({"t": table.of(some)}, sql, self.schema, self.finish)
+            yield QueryRows({"t": table.of(some)}, sql, self.schema, self.finish)
 
 
 class Late(PlainRows):
@@ -230,18 +230,18 @@ class Watermarks(PlainRows):
         return watermark_rows(self.store.watermarks, bool(self.reader.pipeline.sources))
 
 
-class DeadLetters(Plan):
+class DeadLetters(TableScan):
     """Every row that is no event, and every event that an output cannot compute."""
 
     schema = of_output(None, DEAD_LETTERS.empty_table()).schema
 
-    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[TableSlice]:
         standing, others = standing_letters_in_sql(self.store)
         letters = snapshot(self.store.dead_letters)
         beside = {name: snapshot(table) for name, table in others.items()}
         sql = f"select {listed(DEAD_LETTERS.names)} from ({standing}) as standing"
         for some in some_at_a_time(letters.files):
-            yield Rows({"t": letters.of(some), **beside}, sql, self.schema, partial(of_output, None))
+            yield QueryRows({"t": letters.of(some), **beside}, sql, self.schema, partial(of_output, None))
         for output in self.reader.pipeline.outputs:
             failed = snapshot(letters_of(self.store, output))
             stands = failed_letters(self.store, output)
@@ -249,7 +249,7 @@ class DeadLetters(Plan):
                 yield Letters(failed.of(some), stands, partial(of_output, output))
 
 
-PLANS: Mapping[Table, type[Plan]] = {
+PLANS: Mapping[Table, type[TableScan]] = {
     Table.RESULTS: Results,
     Table.PANES: Panes,
     Table.LATE: Late,
@@ -260,7 +260,7 @@ PLANS: Mapping[Table, type[Plan]] = {
 }
 
 
-def plan_of(reader: Reader, asked: Asked) -> Plan:
+def plan_of(reader: Reader, asked: Asked) -> TableScan:
     """The plan of a table."""
     return PLANS[asked.table](reader, asked)
 

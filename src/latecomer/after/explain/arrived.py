@@ -21,7 +21,7 @@ from latecomer.model.array_types import Integers
 from latecomer.model.durations import to_micros
 from latecomer.model.markup import escape, fragment, heading
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
+from latecomer.model.windows import FixedWindow, Session, TimedWindow, Window, zone_of
 from latecomer.model.zoned import in_zone, written
 from latecomer.store.delta.data_files import DataFile
 from latecomer.store.sql import moment_literal
@@ -96,8 +96,7 @@ def shown_length(store: Store, rules: Output) -> int:
     waits = delay + rules.allowed_lateness
     window = rules.window
     if isinstance(window, TimedWindow):
-        length = window.size if isinstance(window, Sliding) else window.step
-        return min(max(WINDOWS * length, 2 * waits), MOST_WINDOWS * length)
+        return min(max(WINDOWS * window.size, 2 * waits), MOST_WINDOWS * window.size)
     return max(8 * waits, 10 * (window.gap if isinstance(window, Session) else 60_000_000))
 
 

@@ -22,7 +22,7 @@ from latecomer.after.explain.fates import (
     ACCEPTED,
     NEEDS_SPARK,
     Event,
-    Judged,
+    JudgedEvent,
     Policies,
     as_set_aside,
     came_before,
@@ -32,8 +32,8 @@ from latecomer.after.explain.fates import (
     judged_sessions,
     reason_of,
 )
-from latecomer.after.explain.life import LifePane, Published, follow
-from latecomer.after.explain.places import Finder, Place, grown_from
+from latecomer.after.explain.life import LifePane, PublishedNumber, follow
+from latecomer.after.explain.places import Finder, NumberPlace, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.log.known_ids import remembered_since
@@ -84,7 +84,7 @@ def explain(
 class _Case:
     """One question, and the tables it is answered from."""
 
-    def __init__(self, finder: Finder, place: Place, moment: int, compute: Compute | None) -> None:
+    def __init__(self, finder: Finder, place: NumberPlace, moment: int, compute: Compute | None) -> None:
         self.finder = finder
         self.moment = moment
         self.store = finder.store
@@ -130,7 +130,7 @@ class _Case:
             self._watermarks(judged, panes),
         )
 
-    def _watermarks(self, judged: Sequence[Judged], panes: Sequence[LifePane]) -> list[tuple[int, int]]:
+    def _watermarks(self, judged: Sequence[JudgedEvent], panes: Sequence[LifePane]) -> list[tuple[int, int]]:
         """The watermarks from the start of the window to the last event or pane."""
         arrivals = [each.event.arrival_time for each in judged]
         arrivals += [pane.fired_at for pane in panes if pane.fired_at is not None]
@@ -179,7 +179,7 @@ class _Case:
         )
         return {row["batch"]: to_micros(row["ended"]) for row in rows}
 
-    def _shown_window(self, published: Sequence[Published]) -> Window:
+    def _shown_window(self, published: Sequence[PublishedNumber]) -> Window:
         """The window; of a session, the one it has now. Where it has become several, the one that holds the moment."""
         if not self._session or not published:
             return self.place.window
@@ -189,7 +189,7 @@ class _Case:
 
     # Events
 
-    def _judged(self) -> list[Judged]:
+    def _judged(self) -> list[JudgedEvent]:
         """The events that concern this number, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
@@ -198,12 +198,12 @@ class _Case:
         events = self._connected(self.output.window)
         judged = judged_sessions(events, self.policies)
         if self.policies.unknown:
-            judged = [Judged(each.event, None) for each in judged]
+            judged = [JudgedEvent(each.event, None) for each in judged]
         if not self.place.published:
             self.place = replace(self.place, window=self._session_asked_for(judged))
         return self._against_side_output([each for each in judged if concerns(each, self.place.window)])
 
-    def _session_asked_for(self, judged: Sequence[Judged]) -> Window:
+    def _session_asked_for(self, judged: Sequence[JudgedEvent]) -> Window:
         """The session to show where none holds the moment: one that rejected an event whose span does, and of several
         such events the nearest."""
         wanted, window = self.place.window, self.output.window
@@ -227,7 +227,7 @@ class _Case:
                 return events
             margin *= 4
 
-    def _against_side_output(self, judged: Sequence[Judged]) -> list[Judged]:
+    def _against_side_output(self, judged: Sequence[JudgedEvent]) -> list[JudgedEvent]:
         """Compare with the side output, which has exactly the events of that fate. Where `where` needs Spark, the side
         output shows which events the filter kept; else both must agree."""
         aside = self._side_output()
@@ -249,12 +249,12 @@ class _Case:
         return judged
 
     def _left_out(
-        self, judged: Sequence[Judged], in_a_pane_or_waiting: Sequence[Judged]
-    ) -> dict[Fate, list[Judged]]:
+        self, judged: Sequence[JudgedEvent], in_a_pane_or_waiting: Sequence[JudgedEvent]
+    ) -> dict[Fate, list[JudgedEvent]]:
         """The events that are in no pane, by fate. An accepted event in no pane was excluded later, by a rebuild."""
         known = {id(each) for each in in_a_pane_or_waiting}
         logged = [each.event for each in judged]
-        left_out: dict[Fate, list[Judged]] = {fate: [] for fate in LEFT_OUT}
+        left_out: dict[Fate, list[JudgedEvent]] = {fate: [] for fate in LEFT_OUT}
         for each in judged:
             if id(each) not in known and each.fate is not None:
                 fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
@@ -296,14 +296,16 @@ class _Case:
         """Whether an event of the log is a duplicate for an output that was computed from the log."""
         return event.repeated and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
 
-    def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
+    def _duplicates(self, judged: Sequence[JudgedEvent]) -> list[JudgedEvent]:
         """The duplicates, each with the delivery before it, if that is one of these events."""
         window = self.place.window
         repeated = list(filter(self._is_duplicate, self.evidence.events(window)))
         duplicates = sorted([*self.evidence.duplicates(window), *repeated], key=lambda each: each.order)
         logged = [*(each.event for each in judged), *repeated]
         return [
-            Judged(each, Fate.DUPLICATE, reason=came_before(each, logged, partial(self._was_known, each)))
+            JudgedEvent(
+                each, Fate.DUPLICATE, reason=came_before(each, logged, partial(self._was_known, each))
+            )
             for each in duplicates
         ]
 
@@ -363,7 +365,7 @@ class _Case:
                 "is shown with the events that are left"
             )
 
-    def _note_repairs(self, judged: Sequence[Judged]) -> None:
+    def _note_repairs(self, judged: Sequence[JudgedEvent]) -> None:
         """Note which events were late because they were repaired."""
         delays = [
             each.event.first_arrival - each.event.event_time
@@ -379,7 +381,7 @@ class _Case:
                 f"repair's doing; first_arrival_time is when they came at first, at most {took} after they happened"
             )
 
-    def _note_checks(self, published: Sequence[Published]) -> None:
+    def _note_checks(self, published: Sequence[PublishedNumber]) -> None:
         """Note where the log does not give what a pane says; and where it does although the filter is not known.
 
         If all events before the filter are as many as the pane has, they are the same events.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import History, Published, total
+from latecomer.after.explain.fates import JudgedEvent
+from latecomer.after.explain.life import NumberHistory, PublishedNumber, total
 from latecomer.after.explain.picture import picture
 from latecomer.after.explain.places import in_words, shown_value
 from latecomer.errors.harmless import harmless
@@ -31,7 +31,7 @@ MOST_EVENTS = 10
 
 
 @dataclass(frozen=True)
-class Explanation(History):
+class Explanation(NumberHistory):
     """The life of one number."""
 
     def __str__(self) -> str:
@@ -72,13 +72,13 @@ class Explanation(History):
 # In words
 
 
-def title(explanation: History) -> str:
+def title(explanation: NumberHistory) -> str:
     """The number: its output, window and key."""
     key = [f"{column}={shown_value(value)}" for column, value in explanation.key.items()]
     return " · ".join([explanation.output, in_words(explanation.window), *key])
 
 
-def standing(explanation: History) -> str:
+def standing(explanation: NumberHistory) -> str:
     """The number as it is now, in a sentence."""
     if explanation.stands is not None:
         return f"stands at {values_in_words(explanation.stands)}"
@@ -95,7 +95,7 @@ def change(by: Any) -> str:
     return ("+" if by > 0 else "") + shown_value(by)
 
 
-def _lines(explanation: History) -> Iterator[str]:
+def _lines(explanation: NumberHistory) -> Iterator[str]:
     yield title(explanation)
     yield standing(explanation)
     if explanation.panes:
@@ -110,7 +110,7 @@ def _lines(explanation: History) -> Iterator[str]:
     yield from (f"note: {note}" for note in explanation.notes)
 
 
-def _parts(explanation: History) -> Iterator[str]:
+def _parts(explanation: NumberHistory) -> Iterator[str]:
     yield from heading(title(explanation))
     yield f"<p>{escape(standing(explanation))}</p>"
     if not explanation.reconciled:
@@ -129,25 +129,25 @@ def _parts(explanation: History) -> Iterator[str]:
     yield f'<p class="pale">{read}; times in {escape(current_zone())}</p>'
 
 
-def read_in_words(explanation: History) -> str:
+def read_in_words(explanation: NumberHistory) -> str:
     """How much of the log was read for an explanation."""
     read, were = explanation.files_read, "was" if explanation.files_read == 1 else "were"
     return f"{read:,} of the {counted(explanation.files, 'file')} of the event log {were} read"
 
 
-def _heads(explanation: History) -> list[str]:
+def _heads(explanation: NumberHistory) -> list[str]:
     aggregates = explanation.rules.aggregates
     return ["", "timing", "op", *aggregates, "took in", "batch", "published at", "why", "check"]
 
 
-def _panes(explanation: History) -> Iterator[str]:
+def _panes(explanation: NumberHistory) -> Iterator[str]:
     heads = _heads(explanation)
     count = len(explanation.rules.aggregates)
     rows = [_pane(explanation, published) for published in explanation.panes]
     yield from table(heads, rows, numbers=[0, *range(3, 5 + count)], words=[len(heads) - 2])
 
 
-def _pane(explanation: History, published: Published) -> list[str | None]:
+def _pane(explanation: NumberHistory, published: PublishedNumber) -> list[str | None]:
     pane, check = published.pane, published.check
     agrees = {True: "as the log says", False: f"not as the log says: {check.reason}", None: "not compared"}
     return [
@@ -163,14 +163,14 @@ def _pane(explanation: History, published: Published) -> list[str | None]:
     ]
 
 
-def _amount(published: Published, name: str) -> str | None:
+def _amount(published: PublishedNumber, name: str) -> str | None:
     value, by = published.pane.values.get(name), published.differences.get(name)
     if value is None:
         return None
     return shown_value(value) + (f" ({change(by)})" if by else "")
 
 
-def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
+def _events(title: str, events: Sequence[JudgedEvent]) -> Iterator[str]:
     yield from heading(title, counted(len(events), "event"))
     rows = event_rows({(None, ""): events[:MOST_EVENTS]}).drop_columns(["pane", "fate"])
     empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
@@ -180,7 +180,7 @@ def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
 # As plain data
 
 
-def _plain_pane(explanation: History, published: Published, most: int | None) -> dict[str, Any]:
+def _plain_pane(explanation: NumberHistory, published: PublishedNumber, most: int | None) -> dict[str, Any]:
     pane = published.pane
     return {
         "window_start": written(pane.window.start),
@@ -210,7 +210,7 @@ def _plain_pane(explanation: History, published: Published, most: int | None) ->
     }
 
 
-def _group(explanation: History, events: Sequence[Judged], most: int | None) -> dict[str, Any]:
+def _group(explanation: NumberHistory, events: Sequence[JudgedEvent], most: int | None) -> dict[str, Any]:
     """A group of events in figures, and the first of them one by one."""
     arrivals = [each.event.arrival_time for each in events]
     behind = [each.event.behind for each in events if each.event.behind is not None]
@@ -227,7 +227,7 @@ def _group(explanation: History, events: Sequence[Judged], most: int | None) -> 
     }
 
 
-def sums(explanation: History, events: Sequence[Judged]) -> dict[str, Any]:
+def sums(explanation: NumberHistory, events: Sequence[JudgedEvent]) -> dict[str, Any]:
     """The ledger's measures, added up. A sum of no events also has the digits of its column."""
     return {
         measure: json_value(total(events, measure), arrow_type(kind))
@@ -235,7 +235,7 @@ def sums(explanation: History, events: Sequence[Judged]) -> dict[str, Any]:
     }
 
 
-_COLUMNS: Mapping[str, tuple[Callable[[Judged], Any], pa.DataType]] = {
+_COLUMNS: Mapping[str, tuple[Callable[[JudgedEvent], Any], pa.DataType]] = {
     "event_time": (lambda each: each.event.event_time, TIMESTAMP),
     "arrival_time": (lambda each: each.event.arrival_time, TIMESTAMP),
     "partition": (lambda each: each.event.partition, pa.string()),
@@ -253,7 +253,7 @@ _COLUMNS: Mapping[str, tuple[Callable[[Judged], Any], pa.DataType]] = {
 """What is shown of an event, and its type."""
 
 
-def _event(judged: Judged) -> dict[str, Any]:
+def _event(judged: JudgedEvent) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for name, (of, kind) in _COLUMNS.items():
         value = of(judged)
@@ -261,7 +261,7 @@ def _event(judged: Judged) -> dict[str, Any]:
     return {**plain, "values": _plain_values(judged.event.payload)}
 
 
-def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.Table:
+def event_rows(groups: Mapping[tuple[int | None, str], Sequence[JudgedEvent]]) -> pa.Table:
     """One row for each event of several groups, with its pane and fate."""
     rows = [(pane, fate, each) for (pane, fate), events in groups.items() for each in events]
     columns = {

@@ -71,7 +71,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedEvent:
     """An event and what became of it.
 
     `window` is the one by which it was judged; a session as it was then. The fate is None where only Spark can tell it.
@@ -184,7 +184,7 @@ class Policies:
         return NEEDS_SPARK if self.unknown else FILTERED if self._keeps else UNFILTERED
 
 
-def judged_for(window: Window, events: Iterable[Event], policies: Policies) -> list[Judged]:
+def judged_for(window: Window, events: Iterable[Event], policies: Policies) -> list[JudgedEvent]:
     """The events of one window, each judged by its end."""
     return [
         _judged(event, window, policies.at(event.batch), policies.leaves_out(event, event.batch))
@@ -192,13 +192,13 @@ def judged_for(window: Window, events: Iterable[Event], policies: Policies) -> l
     ]
 
 
-def judged_sessions(events: Iterable[Event], policies: Policies) -> list[Judged]:
+def judged_sessions(events: Iterable[Event], policies: Policies) -> list[JudgedEvent]:
     """The events of one key, each judged by the sessions that existed when it came."""
     sessions = KeySessions(session_of(policies.at(NEWEST)))
     judged = []
     for event in sorted(events, key=lambda each: each.order):
         if (left_out := policies.leaves_out(event, event.batch)) is not None:
-            judged.append(Judged(event, left_out))
+            judged.append(JudgedEvent(event, left_out))
             continue
         rules = policies.at(event.batch)
         (bound,) = bound_of(rules, np.array([event.watermark], np.int64)).tolist()
@@ -207,12 +207,12 @@ def judged_sessions(events: Iterable[Event], policies: Policies) -> list[Judged]
     return judged
 
 
-def _judged(event: Event, window: Window, rules: Output, left_out: Fate | None) -> Judged:
+def _judged(event: Event, window: Window, rules: Output, left_out: Fate | None) -> JudgedEvent:
     verdict = judge(window.end, event.watermark, rules.allowed_lateness)
     fate = fate_of(verdict, rules.late, rules.too_late)
     if left_out is not None:
-        return Judged(event, left_out, window, unfiltered=fate)
-    return Judged(event, fate, window, verdict)
+        return JudgedEvent(event, left_out, window, unfiltered=fate)
+    return JudgedEvent(event, fate, window, verdict)
 
 
 def fates_in_windows(
@@ -258,7 +258,7 @@ def came_before(duplicate: Event, logged: Iterable[Event], was_known: Callable[[
     return f"its id had come before: batch {last.batch}, {last.file}, position {last.position}"
 
 
-def reason_of(judged: Judged, rules: Output) -> str:
+def reason_of(judged: JudgedEvent, rules: Output) -> str:
     """Why an event is in no pane."""
     if judged.fate is Fate.FILTERED:
         return "where excludes it"
@@ -275,14 +275,14 @@ def reason_of(judged: Judged, rules: Output) -> str:
     return "the side output has it"
 
 
-def concerns(judged: Judged, window: Window) -> bool:
+def concerns(judged: JudgedEvent, window: Window) -> bool:
     """Whether an event near a session is part of it, or was rejected by it."""
     if judged.fate in ACCEPTED or judged.window is None:
         return window.start <= judged.event.event_time < window.end
     return judged.window.overlaps(window)
 
 
-def as_set_aside(judged: Judged, aside: bool) -> Judged:
+def as_set_aside(judged: JudgedEvent, aside: bool) -> JudgedEvent:
     """An event judged before its filter, corrected by whether the side output has it."""
     if aside:
         return replace(judged, fate=Fate.SIDE_OUTPUT)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
 
-from latecomer.after.explain.fates import NEWEST, Judged, Policies
+from latecomer.after.explain.fates import NEWEST, JudgedEvent, Policies
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.lives import PublishedPane, standing_of
 from latecomer.config.outputs import Output
@@ -52,7 +52,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedNumber:
     """A pane, the number before it, and the events that it has and no pane before it had.
 
     A session that merged others follows all of them: `before` is their total, null where that cannot be known. `lost`
@@ -61,9 +61,9 @@ class Published:
 
     pane: LifePane
     before: Mapping[str, Any] | None = None
-    took: Sequence[Judged] = ()
+    took: Sequence[JudgedEvent] = ()
     check: Check = Check(None)
-    lost: Sequence[Judged] = ()
+    lost: Sequence[JudgedEvent] = ()
 
     @property
     def differences(self) -> dict[str, Any]:
@@ -80,8 +80,8 @@ class Published:
 
 
 def follow(
-    panes: Sequence[LifePane], events: Sequence[Judged], policies: Policies
-) -> tuple[list[Published], list[Judged]]:
+    panes: Sequence[LifePane], events: Sequence[JudgedEvent], policies: Policies
+) -> tuple[list[PublishedNumber], list[JudgedEvent]]:
     """The panes with the events that each took in, and the events that were accepted and are in none yet.
 
     Each pane is checked against the policy of the batch that published it.
@@ -94,25 +94,25 @@ def follow(
 class _Following:
     """Panes taken one after the other, in the order of publication."""
 
-    def __init__(self, events: Sequence[Judged], policies: Policies) -> None:
+    def __init__(self, events: Sequence[JudgedEvent], policies: Policies) -> None:
         self.events = events
         self.policies = policies
         self.in_panes: set[int] = set()
         """The events that any pane has had."""
-        self.standing: dict[Window, dict[int, tuple[LifePane, Sequence[Judged]]]] = {}
+        self.standing: dict[Window, dict[int, tuple[LifePane, Sequence[JudgedEvent]]]] = {}
         """The panes that stand, by window and sequence, each with its events."""
-        self.retracted: list[tuple[LifePane, Sequence[Judged]]] = []
+        self.retracted: list[tuple[LifePane, Sequence[JudgedEvent]]] = []
         """The panes that were taken back and not replaced yet, each with its events."""
         self.closed: set[int] = set()
         """The batches that published panes of a closed window."""
         self.rebuilt: dict[Window, int] = {}
         """The windows that were computed anew from the log, and by which batch."""
 
-    def take(self, pane: LifePane) -> Published:
+    def take(self, pane: LifePane) -> PublishedNumber:
         """The next pane, with the number it followed and the events that it took in."""
         if pane.op is Op.RETRACT:
             self.retracted.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
-            return Published(pane)
+            return PublishedNumber(pane)
         rules = self.policies.at(pane.batch)
         events = [each for each in self.events if self._holds(pane, each, rules)]
         discards = rules.accumulation is Accumulation.DISCARDING
@@ -132,7 +132,7 @@ class _Following:
         replaced = self._replaced(pane, rules)
         kept = {id(each) for each in events}
         lost = [each for _, earlier in replaced for each in earlier if id(each) not in kept]
-        published = Published(
+        published = PublishedNumber(
             pane, _together([each for each, _ in replaced], rules), took, check, lost if check.agrees else ()
         )
         self.in_panes |= kept
@@ -143,13 +143,13 @@ class _Following:
             self.closed.add(pane.batch)
         return published
 
-    def _turn(self, judged: Judged, sessions: bool) -> tuple[Any, ...]:
+    def _turn(self, judged: JudgedEvent, sessions: bool) -> tuple[Any, ...]:
         """Events enter panes in this order: those that are in one already, those on time, the late ones. With sessions,
         lateness does not count."""
         late = judged.by_lateness is Fate.LATE_ACCEPTED and not sessions
         return id(judged) not in self.in_panes, late, judged.event.order
 
-    def waits(self, judged: Judged) -> bool:
+    def waits(self, judged: JudgedEvent) -> bool:
         """Whether an event was accepted and is in no pane yet. It is judged by the `where` of the pane to come."""
         if id(judged) in self.in_panes or not judged.accepted:
             return False
@@ -161,7 +161,7 @@ class _Following:
             passed = self.policies.passes(judged.event, NEWEST)
         return not judged.left_out if passed is None else passed
 
-    def _holds(self, pane: LifePane, judged: Judged, rules: Output) -> bool:
+    def _holds(self, pane: LifePane, judged: JudgedEvent, rules: Output) -> bool:
         """Whether a pane has an event, by when both came: an ON_TIME pane has no late events.
 
         A correction is computed anew from the log, so it has late events too, and so have the panes after it.
@@ -180,7 +180,7 @@ class _Following:
         late = pane.timing in (Timing.LATE, Timing.CLOSING)
         return rules.window.merges or late or judged.by_lateness is not Fate.LATE_ACCEPTED
 
-    def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Output) -> bool:
+    def _was_rebuilt(self, pane: LifePane, judged: JudgedEvent, rules: Output) -> bool:
         """Whether a correction before the pane has the event already."""
         for window, batch in self.rebuilt.items():
             same = pane.window == window or (rules.window.merges and pane.window.overlaps(window))
@@ -188,7 +188,7 @@ class _Following:
                 return True
         return False
 
-    def _replaced(self, pane: LifePane, rules: Output) -> list[tuple[LifePane, Sequence[Judged]]]:
+    def _replaced(self, pane: LifePane, rules: Output) -> list[tuple[LifePane, Sequence[JudgedEvent]]]:
         """The panes that a pane replaces; a session replaces all panes that it has merged."""
         retracted, self.retracted = self.retracted, []
         if rules.window.merges:
@@ -221,12 +221,12 @@ def _within_batch(rules: Output) -> Sequence[Timing]:
     return [timing for timing, rule in timed.items() if per_firing(rule)]
 
 
-def _within(judged: Judged, window: Window) -> bool:
+def _within(judged: JudgedEvent, window: Window) -> bool:
     return window.start <= judged.event.event_time < window.end
 
 
 def checked(
-    pane: LifePane, stating: Sequence[Judged], rules: Output, kinds: Mapping[str, str], empty: bool
+    pane: LifePane, stating: Sequence[JudgedEvent], rules: Output, kinds: Mapping[str, str], empty: bool
 ) -> Check:
     """Checks a pane against the events that should be in it."""
     expected: dict[str, tuple[Any, Any]] = {}
@@ -254,7 +254,7 @@ def checked(
     return Check(not wrong, tuple(expected), "; ".join(wrong) or None)
 
 
-def total(events: Iterable[Judged], measure: str) -> Any:
+def total(events: Iterable[JudgedEvent], measure: str) -> Any:
     """The sum of a measure; null adds nothing."""
     with exact_amounts():
         return sum((each.event.payload[measure] or 0 for each in events), 0)
@@ -265,17 +265,17 @@ def is_number(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class History:
+class NumberHistory:
     """What was found of the life of one number. Times are microseconds."""
 
     output: str
     rules: Output
     window: Window
     key: Mapping[str, Any]
-    panes: Sequence[Published]
-    in_no_pane: Sequence[Judged]
+    panes: Sequence[PublishedNumber]
+    in_no_pane: Sequence[JudgedEvent]
     """Events that were accepted and are in no pane yet."""
-    left_out: Mapping[Fate, Sequence[Judged]]
+    left_out: Mapping[Fate, Sequence[JudgedEvent]]
     measures: Mapping[str, str]
     """The ledger's measures and their types."""
     filter: str
@@ -303,7 +303,7 @@ class History:
         """Whether every pane agrees with the log."""
         return all(published.check.agrees is not False for published in self.panes)
 
-    def why(self, published: Published) -> str:
+    def why(self, published: PublishedNumber) -> str:
         """In a sentence, why a pane was published."""
         pane = published.pane
         if pane.op is Op.RETRACT:
@@ -323,22 +323,22 @@ class History:
             case Timing.CORRECTION:
                 return f"{self.rebuilds.get(pane.batch, 'a correction')}: the number was computed anew"
 
-    def known_at(self, published: Published) -> int | None:
+    def known_at(self, published: PublishedNumber) -> int | None:
         """When a pane was known, by the clock of the explanation."""
         return published.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(published)
 
-    def drawn_at(self, published: Published) -> int | None:
+    def drawn_at(self, published: PublishedNumber) -> int | None:
         """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
         moments = [published.pane.ended_at, published.pane.fired_at]
         if self.by_arrival or self.clock is Clock.ARRIVAL:
             moments.reverse()
         return moments[1] if moments[0] is None else moments[0]
 
-    def under(self, published: Published) -> Output:
+    def under(self, published: PublishedNumber) -> Output:
         """The output as it was when a pane was published."""
         return self.policies.at(published.pane.batch)
 
-    def defined_otherwise(self, published: Published) -> str | None:
+    def defined_otherwise(self, published: PublishedNumber) -> str | None:
         """The definition of a pane's number, where that is not the output's definition now."""
         then, now = self.under(published), self.rules
         changed = [

@@ -15,8 +15,8 @@ from typing import Any
 
 from latecomer.after.explain import diagram
 from latecomer.after.explain.diagram import FATES, INK, PALE, Diagram, Point, clock, line, safe, some, text
-from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import History, Published, is_number
+from latecomer.after.explain.fates import JudgedEvent
+from latecomer.after.explain.life import NumberHistory, PublishedNumber, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
 from latecomer.after.explain.places import shown_value
 from latecomer.after.reading.choices import Clock
@@ -45,7 +45,7 @@ _AGES = 400 * 365 * UNITS["d"]
 _BAND = "#dbeafe"
 
 
-def picture(explanation: History) -> str:
+def picture(explanation: NumberHistory) -> str:
     """The picture as SVG text."""
     return "\n".join(_Drawing(explanation).lines()) + "\n"
 
@@ -58,11 +58,11 @@ _Scale = Callable[[float], float]
 class _Dot:
     x: float
     value: Any
-    published: Published
+    published: PublishedNumber
 
 
 class _Drawing:
-    def __init__(self, explanation: History) -> None:
+    def __init__(self, explanation: NumberHistory) -> None:
         self.explanation = explanation
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
@@ -103,7 +103,7 @@ class _Drawing:
             if any(is_number(pane.values.get(name)) for pane in inserts)
         ][:_MOST_PANELS]
 
-    def _events(self, fate: Fate) -> Sequence[Judged]:
+    def _events(self, fate: Fate) -> Sequence[JudgedEvent]:
         if fate in self.explanation.left_out:
             return self.explanation.left_out[fate]
         accepted = [each for published in self.explanation.panes for each in published.took] + list(

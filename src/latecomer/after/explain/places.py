@@ -31,7 +31,7 @@ _MANY = 1000
 
 
 @dataclass(frozen=True)
-class Place:
+class NumberPlace:
     """One number: its window and key. The window of a session spans all windows it has had."""
 
     window: Window
@@ -53,7 +53,7 @@ class Finder:
     def output(self) -> Output:
         return self.book.output
 
-    def find(self, moment: datetime, key: Mapping[str, str | None]) -> Place:
+    def find(self, moment: datetime, key: Mapping[str, str | None]) -> NumberPlace:
         """The place whose window holds the moment. Where there is none, the error names the nearest."""
         at = to_micros(moment)
         conditions = [self.reader.key_condition(self.book, column, text) for column, text in key.items()]
@@ -67,8 +67,8 @@ class Finder:
         if places:
             named = dict(zip(self.output.by, keys[0], strict=True))
             if window.merges:  # a session that grew
-                return Place(grown_from(windows, self.windows_of(named)), named)
-            return Place(self._one_of(windows, at), named)
+                return NumberPlace(grown_from(windows, self.windows_of(named)), named)
+            return NumberPlace(self._one_of(windows, at), named)
         if set(key) == set(self.output.by):
             span = (
                 Window(at, at + 1) if isinstance(window, Session) else self._one_of(window.assign_all(at), at)
@@ -78,7 +78,7 @@ class Finder:
                 column: None if (text := key[column]) is None else _value(text, kinds.field(column).type)
                 for column in self.output.by
             }
-            return Place(span, values, published=False)
+            return NumberPlace(span, values, published=False)
         raise self.nothing(at, key)
 
     def windows_of(self, key: Mapping[str, Any]) -> list[Window]:

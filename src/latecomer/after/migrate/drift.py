@@ -66,7 +66,7 @@ class Example:
 
 
 @dataclass
-class Tally:
+class ProducerTally:
     """The events of one producer with one schema."""
 
     events: int = 0
@@ -97,7 +97,7 @@ class Drift:
 
     since: int | None
     """Only events that arrived from this moment on; None for all."""
-    by: dict[Whose, Tally] = field(default_factory=dict)
+    by: dict[Whose, ProducerTally] = field(default_factory=dict)
     """Producer and schema id → its events."""
     examples: list[Example] = field(default_factory=list)
     complete_since: int | None = None
@@ -189,10 +189,10 @@ def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
         if kind is None:
             whole[who] += 1
             continue
-        drift.by.setdefault(who, Tally()).add(kind, 1, arrivals[number], arrivals[number])
+        drift.by.setdefault(who, ProducerTally()).add(kind, 1, arrivals[number], arrivals[number])
         drifting.append((number, kind, row))
     for who, count in whole.items():
-        drift.by.setdefault(who, Tally()).add(None, count, 0, 0)
+        drift.by.setdefault(who, ProducerTally()).add(None, count, 0, 0)
     if drifting and examples:
         shown = [
             Example(

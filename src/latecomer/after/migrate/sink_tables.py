@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from latecomer.config.sinks import DeltaSink, ListedSink, PostgresSink, SqliteSink, Stream
 from latecomer.errors import LatecomerError
-from latecomer.schemas.migrations import Migration, Phase, State, checks_of
+from latecomer.schemas.migrations import Migration, MigrationState, Phase, checks_of
 from latecomer.schemas.migrations.portable import Column, Dialect, NotPortable, portable
 from latecomer.sink import target_of
 from latecomer.sink.both_shapes import VIEW, BothShapes, TableSteps, view_columns
@@ -45,7 +45,9 @@ class SinkTable:
     """The statement that makes the view, for whoever makes it by hand."""
 
 
-def sink_tables(store: Store, migration: Migration, state: State, *, apply: bool) -> Iterator[SinkTable]:
+def sink_tables(
+    store: Store, migration: Migration, state: MigrationState, *, apply: bool
+) -> Iterator[SinkTable]:
     """Every table that has the columns of the migration; `apply` changes it to what the phase requires."""
     if state.phase is None:
         raise LatecomerError(f"{migration.migration} has not begun, so tables stay as they are")

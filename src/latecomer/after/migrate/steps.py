@@ -10,18 +10,18 @@ from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
 from latecomer.schemas.avro import Schema, parse_schema
 from latecomer.schemas.migrations import (
     Migration,
+    MigrationRules,
+    MigrationState,
     Obstacle,
     Phase,
-    Rules,
     Situation,
-    State,
     contracted_text,
     expanded_text,
     obstacles,
 )
 from latecomer.schemas.migrations.deciding import changed_definition
 from latecomer.schemas.registry.client import Client
-from latecomer.schemas.registry.migrating import Change
+from latecomer.schemas.registry.migrating import MigrationChange
 from latecomer.schemas.registry.records import Definition, Deleted
 from latecomer.schemas.registry.refusals import NO_SUBJECT
 
@@ -73,7 +73,7 @@ def look(client: Client, migration: Migration, now: int, *, briefly: bool = Fals
     return Situation(migration, state, now, schema, refusals)
 
 
-def _look_before(client: Client, migration: Migration, state: State, now: int) -> Situation:
+def _look_before(client: Client, migration: Migration, state: MigrationState, now: int) -> Situation:
     """The situation before the first step: whether the schema with both shapes can be made, and would be accepted."""
     try:
         both, references = _made(client, migration, expanded_text)
@@ -87,7 +87,7 @@ def _look_before(client: Client, migration: Migration, state: State, now: int) -
     return Situation(migration, state, now, schema, refusals)
 
 
-def advance(client: Client, situation: Situation) -> State:
+def advance(client: Client, situation: Situation) -> MigrationState:
     """Go on to the next phase, and register its schema; or raise what is in the way."""
     migration, state = situation.migration, situation.state
     if in_the_way := obstacles(situation):
@@ -96,13 +96,13 @@ def advance(client: Client, situation: Situation) -> State:
     phase = Phase.EXPAND if state.phase is None else state.phase.next
     schema = rules = None
     if phase is Phase.EXPAND:
-        (schema, _), rules = _made(client, migration, expanded_text), Rules.of(migration)
+        (schema, _), rules = _made(client, migration, expanded_text), MigrationRules.of(migration)
     elif phase is Phase.CONTRACT:
         schema, _ = _made(client, migration, contracted_text)
     return _changed(client, situation, phase, schema=schema, rules=rules)
 
 
-def roll_back(client: Client, situation: Situation) -> State:
+def roll_back(client: Client, situation: Situation) -> MigrationState:
     """Go back to the phase before. What was registered can still be read by its id."""
     migration, state = situation.migration, situation.state
     if state.phase is None:
@@ -112,25 +112,25 @@ def roll_back(client: Client, situation: Situation) -> State:
     return _changed(client, situation, state.phase.previous)
 
 
-def keep_measured(client: Client, situation: Situation, events: int, drifted: int) -> State:
+def keep_measured(client: Client, situation: Situation, events: int, drifted: int) -> MigrationState:
     """Have the registry keep the drift that was measured."""
     if changed := changed_definition(situation):
         raise NotYet(situation.migration, situation.state.phase, changed)
-    rules = Rules.of(situation.migration)
+    rules = MigrationRules.of(situation.migration)
     return _changed(client, situation, situation.state.phase, measured=(events, drifted), rules=rules)
 
 
 def _with_rules(client: Client, situation: Situation) -> Situation:
     """Tell the registry the soak times, the limit and the consumers of the file, if they have changed. It checks them
     by its own clock."""
-    rules, state = Rules.of(situation.migration), situation.state
-    if state.phase is None or (state.rules is not None and Rules.read(state.rules) == rules):
+    rules, state = MigrationRules.of(situation.migration), situation.state
+    if state.phase is None or (state.rules is not None and MigrationRules.read(state.rules) == rules):
         return situation
     return replace(situation, state=_changed(client, situation, state.phase, rules=rules))
 
 
-def _changed(client: Client, situation: Situation, phase: Phase | None, **what: Any) -> State:
+def _changed(client: Client, situation: Situation, phase: Phase | None, **what: Any) -> MigrationState:
     """Change the migration in the registry, as it was looked at; `what` are further fields of the change."""
     migration, revision = situation.migration, situation.state.revision
-    change = Change(revision, migration.subject, migration.owner, phase, migration.identity, **what)
+    change = MigrationChange(revision, migration.subject, migration.owner, phase, migration.identity, **what)
     return client.change_migration(migration.migration, change)

@@ -81,7 +81,7 @@ class _Counted:
     def __init__(self, store: Store, producer: str | None) -> None:
         self.store = store
         self.producer = producer
-        self.seen = Seen()
+        self.seen = SeenNumbers()
         self._views = store.pipeline.views
         self.codes: dict[str, int] = {}
         """The number that stands for each producer."""
@@ -294,7 +294,7 @@ def _between(lower: Integers, upper: Integers) -> Unsigned:
     return difference
 
 
-class Seen:
+class SeenNumbers:
     """The numbers seen so far, of every producer."""
 
     def __init__(self) -> None:

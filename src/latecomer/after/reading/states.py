@@ -27,7 +27,7 @@ from latecomer.store.sql import double_quoted, listed
 from latecomer.store.state_types import state_parts
 from latecomer.windowing import aggregates
 from latecomer.windowing.aggregates import base, exact
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.merge import merge_states
 
 State = Mapping[str, Any]
@@ -39,11 +39,11 @@ OPEN = "OPEN"
 _COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
 
 
-def _judged(columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> Judged:
+def _judged(columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> JudgedEvents:
     """Events with one column, as aggregates take them."""
     zero, never = np.zeros(len(time), np.int64), np.zeros(len(time), bool)
     fate = np.zeros(len(time), np.int8)
-    return Judged(columns, time, arrival, zero, zero, zero, zero, fate, never, never, zero)
+    return JudgedEvents(columns, time, arrival, zero, zero, zero, zero, fate, never, never, zero)
 
 
 def states_of(aggregate: Aggregate, groups: Sequence[Sequence[Event]], kind: str) -> dict[str, pa.Array]:

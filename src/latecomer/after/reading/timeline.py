@@ -54,7 +54,7 @@ def met_watermarks(store: Store, batch: Integers, tick: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class Interval:
+class HeldBack:
     """One partition holding the watermark back, from one tick of arrival time to another."""
 
     partition: str
@@ -65,7 +65,7 @@ class Interval:
 
 def alignment_of(timeline: pa.Table) -> pa.Table:
     """One row for each partition that held the watermark back; the one that did so longest first."""
-    by_partition: dict[str, list[Interval]] = {}
+    by_partition: dict[str, list[HeldBack]] = {}
     micros = {name: timeline[name].cast(pa.int64()) for name in ("at", "watermark", "unheld")}
     ticks = pa.table({**micros, **{name: timeline[name] for name in ("held_by", "held_with")}}).to_pylist()
     for interval in _intervals(ticks):
@@ -75,17 +75,17 @@ def alignment_of(timeline: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
+def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[HeldBack]:
     """A watermark is in force from its tick until the next; the last one for no time yet."""
     ends = [after["at"] for _, after in pairwise(ticks)] + [tick["at"] for tick in ticks[-1:]]
-    under_way: dict[str, Interval] = {}
+    under_way: dict[str, HeldBack] = {}
     for tick, end in zip(ticks, ends, strict=True):
         holders, mark, furthest = _holders(tick), tick["watermark"], tick["unheld"]
         behind = None if mark is None or furthest is None else furthest - mark
         for name in under_way.keys() - holders:
             yield under_way.pop(name)
         for name in holders:
-            before = under_way.get(name, Interval(name, tick["at"], end, None))
+            before = under_way.get(name, HeldBack(name, tick["at"], end, None))
             most = max((each for each in (before.behind, behind) if each is not None), default=None)
             under_way[name] = replace(before, until=end, behind=most)
     yield from under_way.values()
@@ -99,7 +99,7 @@ def _holders(tick: dict[str, Any]) -> set[str]:
     return {tick["held_by"], *(tick["held_with"] or ())}
 
 
-def _of_partition(partition: str, intervals: Sequence[Interval]) -> dict[str, Any]:
+def _of_partition(partition: str, intervals: Sequence[HeldBack]) -> dict[str, Any]:
     lengths = [each.until - each.since for each in intervals]
     return {
         "partition": partition,

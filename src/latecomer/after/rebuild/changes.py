@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
-from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
+from latecomer.after.rebuild.rebuilt import RebuiltRange, counters, of_no_events, place_names, stated_kinds
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -35,7 +35,7 @@ NEAR = 1e-9
 """Floating point sums that differ by no more than this share are equal: they depend on the order of their terms."""
 
 
-def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
+def changes(range_: RebuiltRange, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
     """What computing the range anew changes. `truth` is what should stand, `panes` are all that were published."""
     if not range_.session:
         start, end = (numbers(panes, name) for name in (START, END))
@@ -63,7 +63,7 @@ class _Published:
     """For each of these panes, the number of its place, ascending."""
 
 
-def _last(range_: Range, panes: pa.Table) -> _Published:
+def _last(range_: RebuiltRange, panes: pa.Table) -> _Published:
     """The pane that was published last stands, unless it was taken back: a retract comes after the insert of its
     sequence."""
     names = place_names(range_.logic)
@@ -78,7 +78,7 @@ def _last(range_: Range, panes: pa.Table) -> _Published:
     return _Published(rows.select(names), rows, row, turn[newest] // 2 + 1, standing, np.flatnonzero(stands))
 
 
-def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
+def _added_up(range_: RebuiltRange, panes: pa.Table, merger: Merger) -> _Published:
     """Discarding panes have what is new. Their sum stands."""
     names = place_names(range_.logic)
     codes, sequence = places_of([panes.select(names)]), numbers(panes, "sequence")
@@ -109,7 +109,7 @@ def _is_retract(panes: pa.Table) -> Integers:
 class _Beside:
     """What should stand beside what does: a row for each window and key."""
 
-    range_: Range
+    range_: RebuiltRange
     truth: pa.Table
     published: _Published
     after: Integers
@@ -118,7 +118,7 @@ class _Beside:
     """For each, the number of its place in `published`; -1 where nothing was published."""
 
     @classmethod
-    def of(cls, range_: Range, truth: pa.Table, published: _Published) -> _Beside:
+    def of(cls, range_: RebuiltRange, truth: pa.Table, published: _Published) -> _Beside:
         names = place_names(range_.logic)
         codes = places_of([truth.select(names), published.places])
         after, before = (np.full(int(codes.max(initial=-1)) + 1, -1, np.int64) for _ in range(2))
@@ -235,7 +235,7 @@ class _Beside:
         return pa.concat_tables([kept, emptied])
 
 
-def _chosen_sessions(range_: Range, rows: pa.Table) -> Flags:
+def _chosen_sessions(range_: RebuiltRange, rows: pa.Table) -> Flags:
     """Whether each session, with all that it touches, has closed and reaches into the range."""
     window = session_of(range_.logic.output)
     places = Places.of_merged(rows, list(range_.logic.layout.keys))
@@ -267,7 +267,7 @@ def _struct(rows: pa.Table, names: Sequence[str], present: Flags) -> pa.Array:
     return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~present))
 
 
-def write_panes(range_: Range, changes: pa.Table, folder: Location) -> None:
+def write_panes(range_: RebuiltRange, changes: pa.Table, folder: Location) -> None:
     """Write a pane for each window and key that changes. Before it comes the retract of what it replaces, where the
     output retracts what it replaces, or where nothing takes its place."""
     logic = range_.logic
@@ -284,7 +284,7 @@ def field_of(rows: pa.Table, side: str, name: str) -> pa.ChunkedArray:
     return pc.struct_field(rows[side], name)
 
 
-def _inserts(range_: Range, part: pa.Table) -> pa.Table:
+def _inserts(range_: RebuiltRange, part: pa.Table) -> pa.Table:
     logic = range_.logic
     rows = part.filter(pc.is_valid(part[AFTER]))
     stated = {name: field_of(rows, AFTER, name) for name in stated_kinds(logic)}
@@ -294,7 +294,7 @@ def _inserts(range_: Range, part: pa.Table) -> pa.Table:
     return logic.merger.published(merged, firing)
 
 
-def _retracts(range_: Range, part: pa.Table) -> pa.Table:
+def _retracts(range_: RebuiltRange, part: pa.Table) -> pa.Table:
     logic = range_.logic
     taken_back = pc.is_valid(part[PRIOR])
     # Where nothing was ever to be replaced, sinks may add up what they receive: so all is retracted.

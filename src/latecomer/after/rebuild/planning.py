@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN, field_of, write_panes
 from latecomer.after.rebuild.changes import changes as differences
 from latecomer.after.rebuild.private_columns import AFTER, BEFORE, CHANGE
-from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
+from latecomer.after.rebuild.rebuilt import (
+    RebuiltRange,
+    computed,
+    events_of,
+    open_states,
+    published_panes,
+    units,
+)
 from latecomer.log.events import EventLog
 from latecomer.log.progress import Watch, Watched
 from latecomer.log.timeline.keeper import TimelineKeeper
@@ -29,7 +36,7 @@ from latecomer.store.delta.data_files import DataFile
 from latecomer.store.files import Location, dataset, parquet_files, write_table
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.private_columns import EVENTS
-from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
+from latecomer.store.rebuilds import FAILED, Rebuild, RebuildRecord, Rebuilds
 from latecomer.store.store import Store
 from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.firing.stopping import stopping_in_words
@@ -57,7 +64,7 @@ def planned(
     store = logic.store
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
     watermark = BEGIN_OF_TIME if reached is None else reached.watermark
-    range_ = Range(
+    range_ = RebuiltRange(
         logic, since, until, through, watermark, definition is not None, covered_since(store) or BEGIN_OF_TIME
     )
     for first, _ in [(since, until)] if range_.session else range_.spans:
@@ -79,7 +86,7 @@ def planned(
 
 
 def _compute(
-    range_: Range,
+    range_: RebuiltRange,
     log: EventLog,
     read: Sequence[DataFile],
     published: Sequence[DataFile],
@@ -108,13 +115,13 @@ def require_range(store: Store, output: str, since: int) -> None:
 
 
 def _recorded(
-    range_: Range,
+    range_: RebuiltRange,
     changes: pa.Table,
     read: Sequence[DataFile],
     definition: Mapping[str, Any] | None,
     draft: Location,
     windows: int,
-) -> Record:
+) -> RebuildRecord:
     """A plan in figures."""
     logic, columns = range_.logic, units(range_.logic)
     aggregates = logic.output.aggregates
@@ -149,7 +156,7 @@ def _recorded(
         "rows": sum(file.rows for file in read),
     }
     shown = json_of(logic.layout)
-    return Record(
+    return RebuildRecord(
         logic.name,
         range_.since,
         range_.until,
@@ -210,7 +217,7 @@ def _total(column: pa.ChunkedArray) -> Decimal | None:
     return total
 
 
-def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:
+def _open_difference(range_: RebuiltRange, draft: Location) -> dict[str, Decimal]:
     """By how much the open windows differ under the new definition from those under the one before."""
     logic, columns = range_.logic, units(range_.logic)
     partials = logic.tables.partials

@@ -36,7 +36,7 @@ from latecomer.windowing.private_columns import END, START
 
 
 @dataclass(frozen=True)
-class Range:
+class RebuiltRange:
     """Which windows to compute anew, and which events that takes."""
 
     logic: OutputLogic
@@ -113,13 +113,13 @@ class Range:
         return wanted | _between("window_end", self.final + 1, END_OF_TIME) if self.redefined else wanted
 
 
-def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
+def events_of(range_: RebuiltRange, log: EventLog, read: Sequence[DataFile]) -> Logged:
     """The events of the range in these files of the log, each once, also where it was delivered again."""
     logged = log.of_files(read, range_.through, range_.holds_event())
     return log.without_repeated(logged, range_.through)
 
 
-def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
+def computed(range_: RebuiltRange, events: Logged, letters: Location) -> pa.Table:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values and states.
     `where` leaves events out as it does in the stream; those that fail are written into the folder of `letters`."""
     logic = range_.logic
@@ -140,7 +140,7 @@ def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
     return pa.table({name: merged.column(name).cast(kind) for name, kind in kinds.items()})
 
 
-def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
+def published_panes(range_: RebuiltRange, files: Sequence[DataFile]) -> pa.Table:
     """Every pane of these windows that was published so far, with START and END."""
     schema, table = range_.logic.merger.schema, range_.logic.tables.panes
     places = [table.location(file) for file in files]
@@ -151,7 +151,7 @@ def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     return panes
 
 
-def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
+def open_states(range_: RebuiltRange, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
     """The windows still open, as states, for an output whose definition changes."""
     logic, place = range_.logic, place_names(range_.logic)
     rows = truth.filter(pc.greater(truth.column(END), range_.watermark))
@@ -174,7 +174,7 @@ def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger)
     return states
 
 
-def of_no_events(range_: Range, places: pa.Table, merger: Merger) -> pa.Table:
+def of_no_events(range_: RebuiltRange, places: pa.Table, merger: Merger) -> pa.Table:
     """Windows and keys without events, with their values and states. `places` has START, END and keys."""
     merged = merger.merge([merger.of_nothing(places)])
     return zero_sums(merged, range_.logic.output)

@@ -33,7 +33,7 @@ from latecomer.store.files import log_file, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past_store import ReplayStore
 from latecomer.windowing.fate_counts import CODES, Periods
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.session_output import SessionLogic, output_logic
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.log_computation import only_on_time
@@ -88,7 +88,7 @@ def _dropped(
     )
     merger = computation.merger
     if isinstance(logic, SessionLogic):
-        log = Batch(last, section, logged, history=True)
+        log = FiringBatch(last, section, logged, history=True)
         judged = (events for _, events in logic.judged(log, merger.columns, periods))
         dropped = (only_on_time(events, events.fate == CODES[Fate.DROPPED]) for events in judged)
         return _as_rows(merger, merger.merge_parts(dropped))

@@ -44,7 +44,7 @@ from latecomer.engine.without_data import complete_without_data, drain_input, he
 from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.log.repeated import came_again
 from latecomer.model.durations import to_micros
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Timeline, TimelineRow
 from latecomer.objects.locations import scheme_of, without_file_scheme
 from latecomer.source.base import Slice
 from latecomer.spark.base import Runner
@@ -290,7 +290,7 @@ class _Replayer:
         if not heartbeat(self.engine, step.at):
             # It would have closed nothing: the batch is counted, and the clock stays.
             timeline = keeper.timeline
-            row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
+            row = TimelineRow(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
             complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:

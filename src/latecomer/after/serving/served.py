@@ -28,7 +28,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Calendar, Session, Tumbling, zone_of
 from latecomer.store.delta.table import with_empty_ones
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 from latecomer.store.sql import double_quoted, moment_literal
 
 
@@ -100,7 +100,7 @@ def counting_corrections(
     return f"(select * from {counted} as counted where not ({' or '.join(included)}))"
 
 
-def _included(ours: Corrections, record: Record) -> str:
+def _included(ours: Corrections, record: RebuildRecord) -> str:
     since, until, closed = (
         moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
         for micros in (record.since, record.until, record.watermark)

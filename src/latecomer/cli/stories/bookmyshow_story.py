@@ -25,7 +25,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
 from latecomer.model.durations import to_micros
-from latecomer.spark.base import Work
+from latecomer.spark.base import TaskTotals
 from latecomer.store.store import open_store
 
 RANGE = START, START + timedelta(hours=1)
@@ -61,7 +61,7 @@ class Account:
     again: rebuilding.Applied
     differences: list[str]
     """Where the ledger and the tables differ."""
-    work: Work
+    work: TaskTotals
     """What Spark did for both runs."""
 
 
@@ -127,7 +127,7 @@ def _views(rows: pa.Table) -> Views:
 # Told
 
 
-def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
+def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], TaskTotals]:
     """Run and show the story; returns the commands that show more, and what Spark did for it."""
     with console.status("writing the views of the evening …") as status:
         scenario = write_scenario(home, SCALE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from latecomer.after.reading.reader import Reader
-    from latecomer.spark.base import Work
+    from latecomer.spark.base import TaskTotals
 
 START = datetime(2026, 11, 8, 13, 55, tzinfo=UTC)  # 19:25 IST
 MINUTES = 25
@@ -138,7 +138,7 @@ def _iso(second: float) -> str:
 # Told
 
 
-def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
+def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], TaskTotals]:
     """Run and show the story; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline

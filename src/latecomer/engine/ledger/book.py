@@ -24,7 +24,7 @@ from latecomer.windowing.fate_counts import Counts
 if TYPE_CHECKING:
     from latecomer.log.events import LoggedBatch, Received
     from latecomer.store.store import Store
-    from latecomer.windowing.firing.output import Batch, OutputLogic, Prepared
+    from latecomer.windowing.firing.output import FiringBatch, OutputLogic, Prepared
 
 BatchAmounts = dict[int, dict[str, Decimal]]
 """Batch → unit → amount."""
@@ -43,7 +43,7 @@ class ReceivedAmounts:
 class AcceptedBatch:
     """A batch that is in the log and on the timeline."""
 
-    batch: Batch
+    batch: FiringBatch
     report: BatchReport
     """What is known of it before it is published."""
     amounts: ReceivedAmounts | None = None

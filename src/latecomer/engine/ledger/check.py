@@ -48,7 +48,7 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.session_output import output_logic
 from latecomer.windowing.spark_columns import computed
 
@@ -228,7 +228,7 @@ class _Check:
         events = self.log.everything(self.removed, self.last)  # the next batch may be in the log already
         once = events if repeated is None else events.without(repeated)
         with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
-            judged = output.fates_by_batch(Batch(self.last, self.section, seen, history=True), periods)
+            judged = output.fates_by_batch(FiringBatch(self.last, self.section, seen, history=True), periods)
         tally: Tally = {}
         for batch, counts in judged.items():
             for unit, fates in counts.fates.items():

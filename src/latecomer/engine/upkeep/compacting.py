@@ -144,7 +144,7 @@ def compact(
     store.pins()
     last = store.last_complete_batch()
     with exclusive(store.root, COMPACT, BRIEFLY) if not dry_run else nullcontext():
-        work = Work(store, last, dry_run, now or datetime.now(UTC), kept / UNITS["s"])
+        work = StoreUpkeep(store, last, dry_run, now or datetime.now(UTC), kept / UNITS["s"])
         for _ in work.steps():
             pass
         return work.report
@@ -155,7 +155,7 @@ def in_run(store: Store, last: int, now: datetime) -> Generator[Report]:
     whole, and the report so far is yielded."""
     with exclusive(store.root, COMPACT, BRIEFLY):
         keep = store.pipeline.upkeep.keep / UNITS["s"]
-        work = Work(store, last, dry_run=False, now=now, keep=keep, beside_run=False)
+        work = StoreUpkeep(store, last, dry_run=False, now=now, keep=keep, beside_run=False)
         for _ in work.steps():
             yield work.report
 
@@ -194,7 +194,7 @@ class _Kept:
     """Whether a running engine may read files that the table had at its start, or at its last upkeep."""
 
 
-class Work:
+class StoreUpkeep:
     """The upkeep of a store, in steps."""
 
     def __init__(

@@ -59,7 +59,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Moment:
+class StoreMoment:
     """The last batches of a store at a moment, and its files that belong to no table."""
 
     completed: int
@@ -121,7 +121,7 @@ def _require_nothing_at(to: Location, root: Location) -> None:
 # What a run overwrites
 
 
-def _still_moment(root: Location) -> Moment:
+def _still_moment(root: Location) -> StoreMoment:
     """Everything that belongs to no table, at one moment: read twice, with the same result."""
     deadline, before = time.monotonic() + PATIENCE, None
     while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ def _still_moment(root: Location) -> Moment:
     )
 
 
-def _moment(root: Location) -> Moment:
+def _moment(root: Location) -> StoreMoment:
     completed, accepted = (
         Table(root / name, schema).last_batch()
         for name, schema in (("ledger", LEDGER), ("watermarks", WATERMARKS))
@@ -150,7 +150,7 @@ def _moment(root: Location) -> Moment:
             large[name] = files.size(file)
         else:
             small[name] = files.read_bytes(file)
-    return Moment(completed, accepted, small, large)
+    return StoreMoment(completed, accepted, small, large)
 
 
 def _others(folder: Location, tables: set[Location]) -> Iterator[Location]:
@@ -176,7 +176,7 @@ def _tables(root: Location) -> list[str]:
 # Tables
 
 
-def _until(to: Location, name: str, moment: Moment) -> int:
+def _until(to: Location, name: str, moment: StoreMoment) -> int:
     """The last batch that a table has in a copy: the next batch too, if a table that was copied before records it."""
     if name not in _ACCEPTED:
         return moment.completed

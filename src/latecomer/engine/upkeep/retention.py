@@ -69,7 +69,7 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RetentionPlan:
     """What retention removes, and in words what it keeps though it is old enough."""
 
     removals: Sequence[Removal]
@@ -77,7 +77,7 @@ class Plan:
 
 
 @exact_amounts()
-def plan_retention(store: Store, last: int) -> Plan:
+def plan_retention(store: Store, last: int) -> RetentionPlan:
     """The batches that are old enough to be removed, up to the last complete one."""
     settings = store.pipeline.retention
     planned: list[Removal] = []
@@ -92,7 +92,7 @@ def plan_retention(store: Store, last: int) -> Plan:
         planned += _events(store, last, settings.events)
     if settings.late is not None:
         planned += _late(store, last, settings.late, notes)
-    return Plan(planned, notes)
+    return RetentionPlan(planned, notes)
 
 
 def record(store: Store, removal: Removal, now: datetime | None = None) -> None:

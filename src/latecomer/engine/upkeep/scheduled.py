@@ -28,7 +28,7 @@ PATIENCE = 10.0
 
 
 @dataclass
-class Done:
+class UpkeepDone:
     """The upkeep that a run has done so far, for its metrics."""
 
     times: int = 0
@@ -48,7 +48,7 @@ class ScheduledUpkeep:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.pipeline = pipeline
-        self.done = Done()
+        self.done = UpkeepDone()
         self._refresh = refresh
         self._clock = clock
         every = pipeline.upkeep.every

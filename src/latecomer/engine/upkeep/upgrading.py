@@ -19,7 +19,7 @@ from latecomer.store.pins import PINS, write_pins
 
 
 @dataclass(frozen=True)
-class Step:
+class FormatStep:
     """One step, from a format to the next."""
 
     before: int
@@ -28,7 +28,7 @@ class Step:
     """How many entries of `pipeline.json` are added or changed."""
 
 
-def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
+def upgrade(root: Location, *, dry_run: bool = False) -> list[FormatStep]:
     """Take the steps that a store lacks, or only list them."""
     require_store(root)
     with exclusive(root, holder=BRIEFLY) if not dry_run else nullcontext():
@@ -39,11 +39,11 @@ def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
     return steps
 
 
-def _steps(written: Mapping[str, Any]) -> list[Step]:
+def _steps(written: Mapping[str, Any]) -> list[FormatStep]:
     before, steps = dict(written), []
     for number in range(written["format"], FORMAT):
         after = STEPS[number](before)
-        steps.append(Step(number, MEANINGS[number], _differences(before, after)))
+        steps.append(FormatStep(number, MEANINGS[number], _differences(before, after)))
         before = after
     return steps
 

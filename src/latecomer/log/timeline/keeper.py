@@ -16,9 +16,9 @@ from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.durations import to_micros
 from latecomer.model.partition_marks import SummaryColumns
 from latecomer.model.silent_partitions import SilentPartition, holding_in_words
-from latecomer.model.source_order import NOT_BEGUN, Begun, ReadTo
+from latecomer.model.source_order import NOT_BEGUN, BegunSlices, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Timeline, TimelineRow
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.delta.table import Table, moments
 from latecomer.store.layout import TIMESTAMP
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Step:
+class WatermarkRise:
     """A moment at which the watermark stood higher than before."""
 
     watermark: int
@@ -38,15 +38,15 @@ class Step:
 class Section:
     """The timeline's rows for one batch, or for several."""
 
-    rows: Sequence[tuple[int, Row]]
+    rows: Sequence[tuple[int, TimelineRow]]
     """Batch and row."""
-    before: Step | None = None
+    before: WatermarkRise | None = None
     """Where the watermark and the arrival clock stood before; None at the very beginning."""
 
     @property
-    def end(self) -> Step | None:
+    def end(self) -> WatermarkRise | None:
         """Watermark and arrival clock after the section."""
-        return Step(self.fires_at, self.clock) if self.rows else None
+        return WatermarkRise(self.fires_at, self.clock) if self.rows else None
 
     @cached_property
     def clock(self) -> int:
@@ -77,13 +77,13 @@ class Section:
         return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[WatermarkRise]:
         """Where the watermark rose, ascending."""
-        steps: list[Step] = []
+        steps: list[WatermarkRise] = []
         for _, row in self.rows:
             for watermark in (row.watermark, row.settled):
                 if watermark is not None and (not steps or watermark > steps[-1].watermark):
-                    steps.append(Step(watermark, row.at))
+                    steps.append(WatermarkRise(watermark, row.at))
         return steps
 
     @cached_property
@@ -115,13 +115,13 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedBatches:
     """How far a source is on the timeline: its last batch, and how many parts of it. Only earlier versions made several
     parts. `begun` is for later batches that are read only until a moment."""
 
     batch: int
     parts: int
-    begun: Begun = NOT_BEGUN
+    begun: BegunSlices = NOT_BEGUN
 
 
 class TimelineKeeper:
@@ -131,7 +131,7 @@ class TimelineKeeper:
         self.table = table
         self.strategy = strategy
         carry = self._last_carry()
-        self._reached: tuple[int, Step | None] | None = None
+        self._reached: tuple[int, WatermarkRise | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
         self._warned_of: set[str] = set()
 
@@ -148,7 +148,7 @@ class TimelineKeeper:
             self._write(batch, rows, origin, summaries if isinstance(summaries, SummaryColumns) else None)
         return self.section(batch, batch)
 
-    def advance(self, batch: int, row: Row) -> Section:
+    def advance(self, batch: int, row: TimelineRow) -> Section:
         """The row of a batch without data: a heartbeat or the drain."""
         if not self.table.holds(batch):
             self._write(batch, [row])
@@ -169,7 +169,7 @@ class TimelineKeeper:
             LOG.warning("%s", holding_in_words(news))
         return holding
 
-    def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
+    def heartbeat(self, at: int) -> tuple[Timeline, TimelineRow] | None:
         """The timeline after a heartbeat, and its row; None if it changes nothing. This timeline stays as it is."""
         trial = Timeline.restore(self.strategy, self.timeline.carry())
         row = trial.heartbeat(at)
@@ -185,7 +185,7 @@ class TimelineKeeper:
         )
         at, watermark = (_micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark"))
         ticks, kinds = (found.column(name).to_pylist() for name in ("tick", "kind"))
-        rows = map(Row, ticks, at, watermark, _micros(found, "settled"), kinds)
+        rows = map(TimelineRow, ticks, at, watermark, _micros(found, "settled"), kinds)
         whole = Section(
             list(zip(found.column("batch").to_pylist(), rows, strict=True)), self.reached(first - 1)
         )
@@ -193,7 +193,7 @@ class TimelineKeeper:
             self._reached = last, whole.end
         return whole
 
-    def reached(self, batch: int) -> Step | None:
+    def reached(self, batch: int) -> WatermarkRise | None:
         """Watermark and arrival clock after a batch, without reading each of its ticks."""
         if batch < 0 or not self.table.exists:
             return None
@@ -207,13 +207,13 @@ class TimelineKeeper:
                 _micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark", "settled")
             )
             count = found.column("n")[0].as_py()
-            known = self._reached = batch, Step(max(watermark, settled), at) if count else None
+            known = self._reached = batch, WatermarkRise(max(watermark, settled), at) if count else None
         return known[1]
 
     def _write(
         self,
         batch: int,
-        rows: Sequence[Row],
+        rows: Sequence[TimelineRow],
         origin: Origin | None = None,
         summaries: SummaryColumns | None = None,
     ) -> None:
@@ -221,7 +221,7 @@ class TimelineKeeper:
         if origin is None:
             origin = Origin(self.accepted().batch)
         if not rows:
-            rows = [Row(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
+            rows = [TimelineRow(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
         carry = self.timeline.carry()
         read_to = _written_down({**self._accepted, **self._read_with(origin, rows[0].kind)})
         self.table.append(
@@ -254,17 +254,17 @@ class TimelineKeeper:
         )
         self._accepted |= self._read_with(origin, rows[0].kind)
 
-    def _read_with(self, origin: Origin, kind: str) -> dict[str, Accepted]:
+    def _read_with(self, origin: Origin, kind: str) -> dict[str, AcceptedBatches]:
         """How far sources are with a batch."""
         if origin.read_to:
-            return {name: Accepted(each.batch, 1, each.begun) for name, each in origin.read_to.items()}
+            return {name: AcceptedBatches(each.batch, 1, each.begun) for name, each in origin.read_to.items()}
         before = self.accepted(origin.source)
         parts = before.parts if before.batch == origin.source_batch else 0
-        return {origin.source: Accepted(origin.source_batch, parts + (kind == "tick"))}
+        return {origin.source: AcceptedBatches(origin.source_batch, parts + (kind == "tick"))}
 
-    def accepted(self, source: str = "") -> Accepted:
+    def accepted(self, source: str = "") -> AcceptedBatches:
         """How far a source is on the timeline."""
-        return self._accepted.get(source, Accepted(-1, 0))
+        return self._accepted.get(source, AcceptedBatches(-1, 0))
 
     def holds(self, source: str, source_batch: int) -> bool:
         """Whether a batch of a source is on the timeline."""
@@ -272,7 +272,7 @@ class TimelineKeeper:
         return source_batch < accepted.batch or (source_batch == accepted.batch and accepted.parts > 0)
 
     @cached_property
-    def _accepted(self) -> dict[str, Accepted]:
+    def _accepted(self) -> dict[str, AcceptedBatches]:
         """By source. Stores of earlier versions, and those of one source, have no `read_to`: there it is counted."""
         last = "select read_to from t where read_to is not null order by batch desc limit 1"
         for row in self.table.query_rows(last):
@@ -281,7 +281,7 @@ class TimelineKeeper:
             "select source, source_batch, count(distinct case when kind = 'tick' then batch end) as parts from t "
             "group by source, source_batch order by source_batch"
         )
-        return {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in rows}
+        return {row["source"] or "": AcceptedBatches(row["source_batch"], row["parts"]) for row in rows}
 
     def _last_carry(self) -> str | None:
         rows = self.table.query_rows(
@@ -299,7 +299,7 @@ def reached_watermark(timeline: Table, through: int | None = None) -> int | None
     return max((to_micros(mark) for row in rows for mark in row.values() if mark is not None), default=None)
 
 
-def _written_down(accepted: Mapping[str, Accepted]) -> str | None:
+def _written_down(accepted: Mapping[str, AcceptedBatches]) -> str | None:
     """How far each of several sources is read, as JSON; None if there is only one."""
     named = {
         name: [each.batch, each.begun.slices, each.begun.until] for name, each in accepted.items() if name
@@ -307,14 +307,14 @@ def _written_down(accepted: Mapping[str, Accepted]) -> str | None:
     return json.dumps(named, separators=(",", ":")) if named else None
 
 
-def _read_back(written: str) -> dict[str, Accepted]:
+def _read_back(written: str) -> dict[str, AcceptedBatches]:
     return {
-        name: Accepted(batch, 1, Begun(slices, until))
+        name: AcceptedBatches(batch, 1, BegunSlices(slices, until))
         for name, (batch, slices, until) in json.loads(written).items()
     }
 
 
-def _partitions(row: Row) -> list[dict[str, object]]:
+def _partitions(row: TimelineRow) -> list[dict[str, object]]:
     return [
         {"partition": summary.partition, "events": summary.events, "max_event_time": summary.max_event_time}
         for summary in row.summaries

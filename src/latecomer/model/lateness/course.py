@@ -100,7 +100,7 @@ def without_delay(strategy: Strategy) -> Strategy:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedTimeline:
     """A timeline as it was recorded, row by row: the ticks of each batch, and batches without data."""
 
     batch: Integers

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from latecomer.model.array_types import Flags, Integers, Unsigned
+from latecomer.model.array_types import Flags, Integers, Micros, Unsigned
 from latecomer.model.durations import DAY, MINUTE
 from latecomer.model.lateness.course import Course
-from latecomer.model.windows import AnyWindow, Session, Sliding
+from latecomer.model.windows import AnyWindow, Sliding
 
 MOST = 60
 """The most settings: each has one flag in 64 bits."""
@@ -74,23 +74,13 @@ class WhatIf:
         return (self.on_time + self.late) / self.events if self.events else 1.0
 
 
-def last_ends(window: AnyWindow, times: Integers) -> Integers:
-    """The end of each event's window; in several, of the one that ends last. A session is computed as if its
-    event were alone, so it may end later than computed."""
-    if isinstance(window, Session):
-        return np.asarray(times + window.session, np.int64)
-    if isinstance(window, Sliding):
-        newest = times - (times - window.offset) % window.every
-        return np.asarray(newest + window.size, np.int64)
-    return window.assign_many(times).end
-
-
-def all_ends(window: AnyWindow, times: Integers) -> Iterator[tuple[Integers, Flags | None]]:
+def all_ends(window: AnyWindow, times: Micros) -> Iterator[tuple[Micros, Flags | None]]:
     """The ends of all windows that hold each event: an array for each window that an event may be in, with a flag for
-    the events that are in it; None means all of them. The last array has the windows that end last."""
-    last = last_ends(window, times)
+    the events that are in it; None means all of them. The last array has the windows that end last. A session is
+    computed as if its event were alone."""
+    last = window.last_ends(times)
     if isinstance(window, Sliding):
-        for back in range(1, -(-window.size // window.every)):
+        for back in range(1, window.most_each):
             ends = last - back * window.every
             yield ends, ends > times
     yield last, None

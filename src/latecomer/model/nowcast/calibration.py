@@ -15,7 +15,7 @@ import numpy as np
 
 from latecomer.model.array_types import Doubles, Integers
 from latecomer.model.nowcast.estimating import LEAST, LEVEL
-from latecomer.model.nowcast.filling import EVENTS, SURE, Filled, kruskal
+from latecomer.model.nowcast.filling import EVENTS, SURE, PastNumbers, kruskal
 
 TRIALS = 200
 """The most past numbers that are estimated: the newest ones."""
@@ -47,7 +47,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Drift:
+class FillingDrift:
     """A change in how windows fill: how full the newest windows and those before were at an age."""
 
     age: int
@@ -58,7 +58,11 @@ class Drift:
 
 
 def calibrated(
-    filled: Sequence[Filled], names: Sequence[str], starts: Integers, whole_after: int, trials: int = TRIALS
+    filled: Sequence[PastNumbers],
+    names: Sequence[str],
+    starts: Integers,
+    whole_after: int,
+    trials: int = TRIALS,
 ) -> Calibration:
     """Estimates past numbers, at each of these ages in turn, and compares them with the final numbers.
 
@@ -88,7 +92,7 @@ def calibrated(
     return _summed_up(held_in, widths)
 
 
-def _candidates(filled: Sequence[Filled], starts: Integers, whole_after: int) -> list[int]:
+def _candidates(filled: Sequence[PastNumbers], starts: Integers, whole_after: int) -> list[int]:
     """The windows that can be estimated, in order: enough windows were complete before them."""
     windows = np.unique(filled[0].window)
     if len(windows) <= LEAST:
@@ -121,17 +125,17 @@ def falls_short(calibration: Calibration, level: float = LEVEL) -> bool:
     return share < level and _both_tails((level - share) / error) / 2 < SURE
 
 
-def drift(filled: Sequence[Filled]) -> Drift | None:
+def drift(filled: Sequence[PastNumbers]) -> FillingDrift | None:
     """The age at which the newest windows differ most from those before; None where chance explains the difference, or
     where it is less than a percentage point."""
-    worst: tuple[float, Drift] | None = None
+    worst: tuple[float, FillingDrift] | None = None
     for each in filled:
         windows, shares = each.shares()
         for newest in {len(windows) // part for part in _NEWEST}:
             if newest < LEAST_TRIALS // 2 or len(windows) < 2 * LEAST_TRIALS:
                 continue
             older, newer = shares[:-newest], shares[-newest:]
-            change = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
+            change = FillingDrift(each.age, newest, float(np.median(older)), float(np.median(newer)))
             if abs(change.newer - change.older) < LEAST_DRIFT:
                 continue
             chance = rank_test(older, newer) * len(filled) * len(_NEWEST)

@@ -156,7 +156,7 @@ EVENTS = ""
 
 
 @dataclass(frozen=True)
-class Filled:
+class PastNumbers:
     """Every past number at one age, in order of key and then of time."""
 
     age: int
@@ -268,7 +268,7 @@ class Fillings:
         """The share of the events that had come at an age, over all windows."""
         return int(np.searchsorted(self._age, age, "right")) / (len(self._age) or 1)
 
-    def at(self, ages: Sequence[int]) -> Iterator[Filled]:
+    def at(self, ages: Sequence[int]) -> Iterator[PastNumbers]:
         """Every past number at each of these ages, ascending."""
         seen = {name: np.zeros(len(self)) for name in self._amounts}
         done = 0
@@ -276,7 +276,7 @@ class Fillings:
             until = int(np.searchsorted(self._age, age, "right"))
             seen = {n: seen[n] + self._sums(each, done, until) for n, each in self._amounts.items()}
             done = until
-            yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
+            yield PastNumbers(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
 
     def _sums(self, amounts: Doubles, first: int, last: int) -> Doubles:
         sums = np.bincount(self._place[first:last], amounts[first:last], len(self))

@@ -121,7 +121,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedArrival:
     """The fate of one arrival for one output; where windows overlap, for one of its windows.
 
     `position` is the arrival's place in the whole input as read. Dead letters and duplicates are not judged by a
@@ -144,7 +144,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Published:
+class OraclePane:
     """A pane, and the batch that published it."""
 
     batch: int

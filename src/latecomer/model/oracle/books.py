@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from latecomer.errors import LatecomerError
-from latecomer.model.oracle.arrivals import Arrival, Judged, Key, OutputRules, Published
+from latecomer.model.oracle.arrivals import Arrival, JudgedArrival, Key, OraclePane, OutputRules
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.simple_predicates import Predicate
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
@@ -23,7 +23,7 @@ ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
 
 @dataclass(frozen=True)
-class Moment:
+class BatchMoment:
     """The end of a batch, or a moment within it: watermark and arrival clock, now and before the batch."""
 
     batch: int
@@ -54,7 +54,7 @@ class Moment:
 
 
 @dataclass
-class Accepted:
+class AcceptedEvent:
     """An accepted event, and the timing of the pane that published it; a later pane replaces EARLY."""
 
     arrival: Arrival
@@ -79,26 +79,26 @@ class KeyedWindow:
 
     window: Window
     key: Key
-    accepted: list[Accepted] = field(default_factory=list)
+    accepted: list[AcceptedEvent] = field(default_factory=list)
     standing: list[Pane] = field(default_factory=list)
     early_is_over: bool = False
     """The trigger has fired for the last time before the window closes."""
 
     @property
-    def on_time(self) -> list[Accepted]:
+    def on_time(self) -> list[AcceptedEvent]:
         return [event for event in self.accepted if not event.late]
 
     @property
-    def unpublished_events(self) -> list[Accepted]:
+    def unpublished_events(self) -> list[AcceptedEvent]:
         return [event for event in self.accepted if event.published is None]
 
     @property
-    def waiting(self) -> list[Accepted]:
+    def waiting(self) -> list[AcceptedEvent]:
         """Late events that no pane has published."""
         return [event for event in self.unpublished_events if event.late]
 
     @property
-    def unsettled(self) -> list[Accepted]:
+    def unsettled(self) -> list[AcceptedEvent]:
         """On-time events that the window must still publish when it closes."""
         return [event for event in self.on_time if not event.settled]
 
@@ -120,14 +120,16 @@ class Book(ABC):
         """Whether panes may fire within a batch, not only at its end."""
         return self.rules.trigger.fires_within
 
-    def take(self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int) -> list[Judged]:
+    def take(
+        self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int
+    ) -> list[JudgedArrival]:
         """Add the event to the windows that accept it. Returns its fate for each of its windows."""
         self.clock = clock
         if (aside := self._aside(arrival)) is not None:
-            return [Judged(batch, position, arrival, aside, watermark)]
+            return [JudgedArrival(batch, position, arrival, aside, watermark)]
         key = tuple(arrival.payload.get(column) for column in self.rules.by)
         return [
-            Judged(batch, position, arrival, fate, watermark, window, verdict)
+            JudgedArrival(batch, position, arrival, fate, watermark, window, verdict)
             for window, verdict, fate in self._take(arrival, key, watermark)
         ]
 
@@ -150,23 +152,23 @@ class Book(ABC):
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]: ...
 
     @abstractmethod
-    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+    def due(self, moment: BatchMoment) -> list[tuple[KeyedWindow, Timing]]:
         """The windows that fire at this moment, in order."""
 
     @abstractmethod
     def keyed_windows(self) -> list[KeyedWindow]:
         """Every window and key there has been."""
 
-    def fires(self, moment: Moment) -> bool:
+    def fires(self, moment: BatchMoment) -> bool:
         """Whether anything is published at the end of a batch."""
         return bool(self.due(moment) or self._to_close(moment))
 
-    def publish(self, moment: Moment) -> Iterator[Published]:
+    def publish(self, moment: BatchMoment) -> Iterator[OraclePane]:
         """Every pane that is due, each right after the retraction of the panes that it replaces."""
         for keyed, timing in self.due(moment):
             last = self._nothing_more(keyed.window, timing, moment)
             for pane in self._fire(keyed, timing, last):
-                yield Published(moment.batch, pane)
+                yield OraclePane(moment.batch, pane)
         for keyed in self.unpublished:
             self._settle(keyed, moment)
         for keyed in self.unpublished:
@@ -174,7 +176,7 @@ class Book(ABC):
             keyed.early_is_over |= is_open and self._early_ends(keyed, moment)
         for keyed in self._to_close(moment):
             for pane in self._fire(keyed, Timing.CLOSING, last=True):
-                yield Published(moment.batch, pane)
+                yield OraclePane(moment.batch, pane)
         self.unpublished = [
             each for each in self.unpublished if not all(event.settled for event in each.accepted)
         ]
@@ -186,11 +188,11 @@ class Book(ABC):
         verdict = judge(window.end, watermark, self.rules.allowed_lateness)
         return window, verdict, fate_of(verdict, self.rules.late, self.rules.too_late)
 
-    def _new(self, arrival: Arrival, fate: Fate, watermark: int) -> Accepted:
+    def _new(self, arrival: Arrival, fate: Fate, watermark: int) -> AcceptedEvent:
         self.accepted_count += 1
         holds = frozenset(sql for sql, predicate in self.when.items() if predicate(arrival.payload) is True)
         late = fate is Fate.LATE_ACCEPTED
-        return Accepted(arrival, late, self.accepted_count, None, self.clock, watermark, holds)
+        return AcceptedEvent(arrival, late, self.accepted_count, None, self.clock, watermark, holds)
 
     def _remember(self, keyed: KeyedWindow) -> None:
         if not any(each is keyed for each in self.unpublished):
@@ -198,7 +200,7 @@ class Book(ABC):
 
     # When
 
-    def _closes(self, keyed: KeyedWindow, moment: Moment) -> bool:
+    def _closes(self, keyed: KeyedWindow, moment: BatchMoment) -> bool:
         """Whether the window has closed and has on-time events to publish: all of them, or the new ones."""
         if keyed.window.end > moment.watermark:
             return False
@@ -206,13 +208,13 @@ class Book(ABC):
             return bool(keyed.unsettled)
         return any(event.published is None for event in keyed.unsettled)
 
-    def _settle(self, keyed: KeyedWindow, moment: Moment) -> None:
+    def _settle(self, keyed: KeyedWindow, moment: BatchMoment) -> None:
         """Where a window closed without a pane, its last early pane counts as the one that published it."""
         if keyed.window.end <= moment.watermark:
             for event in keyed.unsettled:
                 event.published = Timing.ON_TIME
 
-    def _to_close(self, moment: Moment) -> list[KeyedWindow]:
+    def _to_close(self, moment: BatchMoment) -> list[KeyedWindow]:
         """The windows that are final and have no pane marked as last yet."""
         if not self.rules.trigger.closing or not moment.ends_batch:
             return []
@@ -228,7 +230,7 @@ class Book(ABC):
         """Nothing can be added to this window any more."""
         return watermark >= min(window.end + self.rules.settles_after, END_OF_TIME)
 
-    def _early_is_due(self, keyed: KeyedWindow, moment: Moment) -> bool:
+    def _early_is_due(self, keyed: KeyedWindow, moment: BatchMoment) -> bool:
         """Whether the window is open, holds unpublished events, and the trigger is due."""
         early, start = self.rules.trigger.early, keyed.window.start
         if early is None or keyed.window.end <= moment.watermark or not keyed.unpublished_events:
@@ -246,7 +248,7 @@ class Book(ABC):
             return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
         return passed(moment.clock_before, moment.clock, early.every)
 
-    def _late_is_due(self, keyed: KeyedWindow, moment: Moment) -> bool:
+    def _late_is_due(self, keyed: KeyedWindow, moment: BatchMoment) -> bool:
         """Whether late events wait, and either the trigger is due or the window is final."""
         if keyed.window.end > moment.watermark or not keyed.waiting:
             return False
@@ -264,7 +266,7 @@ class Book(ABC):
 
     # Rules that fire within a batch
 
-    def _early_fires(self, rule: Rule, keyed: KeyedWindow, moment: Moment) -> bool:
+    def _early_fires(self, rule: Rule, keyed: KeyedWindow, moment: BatchMoment) -> bool:
         if not isinstance(rule, Until):
             return self._ready(rule, keyed.unpublished_events, keyed, moment)
         if keyed.early_is_over:
@@ -273,12 +275,14 @@ class Book(ABC):
             rule.repeat, keyed.unpublished_events, keyed, moment
         )
 
-    def _early_ends(self, keyed: KeyedWindow, moment: Moment) -> bool:
+    def _early_ends(self, keyed: KeyedWindow, moment: BatchMoment) -> bool:
         """Whether an `until` trigger has reached its end."""
         rule = self.rules.trigger.early
         return isinstance(rule, Until) and self._ready(rule.until, keyed.accepted, keyed, moment)
 
-    def _ready(self, rule: Rule, events: Sequence[Accepted], keyed: KeyedWindow, moment: Moment) -> bool:
+    def _ready(
+        self, rule: Rule, events: Sequence[AcceptedEvent], keyed: KeyedWindow, moment: BatchMoment
+    ) -> bool:
         """Whether a rule fires for these events, in the order in which they came."""
         first = events[0]
         match rule:
@@ -304,7 +308,7 @@ class Book(ABC):
                 return passed(max(first.watermark, start), max(moment.watermark, start), rule.every, start)
         raise ValueError(f"the oracle does not know {type(rule).__name__}")
 
-    def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
+    def _nothing_more(self, window: Window, timing: Timing, moment: BatchMoment) -> bool:
         """Whether a pane is the last of its window. An ON_TIME pane is, if the watermark that closed the window left no
         time for late events. A late pane is, if the batch's end leaves none."""
         on_time = timing is Timing.ON_TIME
@@ -332,7 +336,7 @@ class Book(ABC):
         self.sequences[window, key] = sequence
         return [*retracts, pane]
 
-    def _values(self, events: Sequence[Accepted], empty: bool) -> dict[str, Any]:
+    def _values(self, events: Sequence[AcceptedEvent], empty: bool) -> dict[str, Any]:
         """The aggregates of these events, or of an empty window."""
         values = {}
         by_time = sorted(
@@ -363,7 +367,7 @@ class WindowBook(Book):
                 self._remember(keyed)
         return judged
 
-    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+    def due(self, moment: BatchMoment) -> list[tuple[KeyedWindow, Timing]]:
         """First the windows that closed, then those with late events, then the open ones."""
         closed = [each for each in self.unpublished if self._closes(each, moment)]
         late = [each for each in self.unpublished if self._late_is_due(each, moment)]
@@ -377,7 +381,7 @@ class WindowBook(Book):
     def keyed_windows(self) -> list[KeyedWindow]:
         return list(self.places.values())
 
-    def _empty(self, moment: Moment) -> Iterator[KeyedWindow]:
+    def _empty(self, moment: BatchMoment) -> Iterator[KeyedWindow]:
         """The windows that closed in this batch without events, for each key that an earlier window had."""
         if not self.rules.emit_empty:
             return

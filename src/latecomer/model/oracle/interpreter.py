@@ -22,15 +22,15 @@ from latecomer.model.oracle.arrivals import (
     Drain,
     Heartbeat,
     Joined,
-    Judged,
+    JudgedArrival,
     Key,
+    OraclePane,
     OutputRules,
     Partitions,
-    Published,
     Repaired,
     Watermark,
 )
-from latecomer.model.oracle.books import Book, Moment, WindowBook
+from latecomer.model.oracle.books import BatchMoment, Book, WindowBook
 from latecomer.model.oracle.clock import Marks, OracleClock
 from latecomer.model.oracle.sessions import SessionBook
 from latecomer.model.panes import Pane
@@ -48,18 +48,18 @@ class Interpretation:
     fires is no batch. A heartbeat and a drain have no ledger entries: they receive nothing.
     """
 
-    judged: dict[str, list[Judged]]
-    published: dict[str, list[Published]]
+    judged: dict[str, list[JudgedArrival]]
+    published: dict[str, list[OraclePane]]
     open_windows: dict[str, list[tuple[Window, Key]]] = field(default_factory=dict)
     ledger: list[Entry] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
     """The batch that each item of the input became; None for a heartbeat at which nothing fired."""
 
-    def with_fate(self, output: str, fate: Fate) -> list[Judged]:
+    def with_fate(self, output: str, fate: Fate) -> list[JudgedArrival]:
         return [event for event in self.judged[output] if event.fate is fate]
 
-    def side_output(self, output: str) -> list[Judged]:
+    def side_output(self, output: str) -> list[JudgedArrival]:
         return self.with_fate(output, Fate.SIDE_OUTPUT)
 
     def panes(self, output: str) -> list[Pane]:
@@ -145,7 +145,7 @@ class _Run:
 
     def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
         self._forget(reach)
-        judged: dict[str, list[Judged]] = {name: [] for name in self.books}
+        judged: dict[str, list[JudgedArrival]] = {name: [] for name in self.books}
         for position, arrival in _as_they_arrived(batch, self.positions):
             unseen = _fate_without_window(arrival, self.remembered)
             earlier = self.clock.watermark
@@ -159,7 +159,7 @@ class _Run:
             self.step(watermark)
             for name, book in self.books.items():
                 if unseen:
-                    judged[name].append(Judged(self.number, position, arrival, unseen))
+                    judged[name].append(JudgedArrival(self.number, position, arrival, unseen))
                 else:
                     judged[name] += book.take(self.number, position, arrival, watermark, self.clock.at)
             self.step(watermark)
@@ -179,12 +179,12 @@ class _Run:
         """Repaired dead letters: events that are judged by the current watermark and do not move it."""
         self._forget(reach)
         moved = [(was, now) for was, now in letters if not now.dead]
-        judged: dict[str, list[Judged]] = {name: [] for name in self.books}
+        judged: dict[str, list[JudgedArrival]] = {name: [] for name in self.books}
         for position, (_, arrival) in enumerate(moved, self.positions):
             unseen = _fate_without_window(arrival, self.remembered)
             for name, book in self.books.items():
                 if unseen:
-                    judged[name].append(Judged(self.number, position, arrival, unseen))
+                    judged[name].append(JudgedArrival(self.number, position, arrival, unseen))
                 else:
                     mark = self.clock.watermark
                     judged[name] += book.take(self.number, position, arrival, mark, self.clock.at)
@@ -247,9 +247,11 @@ class _Run:
                 self.outcome.published[name] += book.publish(moment)
         self.stepped = watermark
 
-    def _moment(self, book: Book, watermark: int) -> Moment:
+    def _moment(self, book: Book, watermark: int) -> BatchMoment:
         stepped = self.stepped if book.fires_within else None
-        return Moment(self.number, watermark, self.clock.at, *self.before, tuple(self.steps), stepped=stepped)
+        return BatchMoment(
+            self.number, watermark, self.clock.at, *self.before, tuple(self.steps), stepped=stepped
+        )
 
 
 def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:
@@ -276,7 +278,7 @@ def _entries(
     batch: int,
     output: str,
     arrivals: Sequence[Arrival],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedArrival],
     measures: Sequence[str],
     window: AnyWindow,
 ) -> Iterator[Entry]:
@@ -305,7 +307,7 @@ def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
     return replace(entry, received=difference(entry.received, [before]), fates=fates)
 
 
-def _assignments(event: Judged, window: AnyWindow) -> int:
+def _assignments(event: JudgedArrival, window: AnyWindow) -> int:
     """How many windows an event belongs to; 1 for an event without a window."""
     if event.fate in WITHOUT_WINDOW or isinstance(window, Session):
         return 1

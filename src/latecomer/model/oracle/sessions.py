@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from latecomer.model.oracle.arrivals import Arrival, Key, OutputRules
-from latecomer.model.oracle.books import ACCEPTED, Book, KeyedWindow, Moment, in_order
+from latecomer.model.oracle.books import ACCEPTED, BatchMoment, Book, KeyedWindow, in_order
 from latecomer.model.panes import Timing
 from latecomer.model.simple_predicates import Predicate
 from latecomer.model.verdicts import Fate, Verdict
@@ -55,7 +55,7 @@ class SessionBook(Book):
     def keyed_windows(self) -> list[KeyedWindow]:
         return [each for sessions in self.sessions.values() for each in sessions]
 
-    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+    def due(self, moment: BatchMoment) -> list[tuple[KeyedWindow, Timing]]:
         """First the sessions that closed, then the closed ones that are published republished, then the open ones."""
         closed = [
             each for each in self.unpublished if self._closes(each, moment) or self._late_is_due(each, moment)

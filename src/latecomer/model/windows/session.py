@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from latecomer.model.array_types import Micros
 from latecomer.model.base import without_defaults
 from latecomer.model.durations import PositiveDuration, format_duration
 from latecomer.model.windows.base import FOREVER, Window, Windows
@@ -65,6 +66,10 @@ class Session(Windows):
     def joinable_after(self) -> int:
         """An event that touches a session lies before its end, so its own span ends at most a gap after that."""
         return self.gap if self.final == "after_gap" else 0
+
+    def last_ends(self, times: Micros) -> Micros:
+        """The end of each event's session as if the event were alone in it and nothing cut it: it may end later."""
+        return times + self.gap
 
     @property
     def joins(self) -> bool:

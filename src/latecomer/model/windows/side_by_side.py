@@ -22,6 +22,15 @@ _LONGEST: dict[Unit, int] = {"day": 1, "week": 7, "month": 31, "quarter": 92, "y
 class SideBySide(Windows):
     """The base of windows of which exactly one holds each event."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The length of a window; of the longest, where they differ."""
+
+    @property
+    def step(self) -> int:
+        return self.size
+
     @abstractmethod
     def assign(self, event_time: int) -> Window:
         """The one window that holds this event time."""
@@ -29,6 +38,18 @@ class SideBySide(Windows):
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
         """Every window that holds this event time, ascending by start."""
         return (self.assign(event_time),)
+
+    @abstractmethod
+    def assign_many(self, times: Micros) -> Assigned:
+        """The windows of many events."""
+
+    def last_ends(self, times: Micros) -> Micros:
+        """The end of the last window that holds each event."""
+        return self.assign_many(times).end
+
+    def starts(self, ends: Micros) -> Micros:
+        """The starts of the windows that end then."""
+        return self.assign_many(ends - 1).start
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""
@@ -87,10 +108,6 @@ class Tumbling(SideBySide):
     @property
     def size(self) -> int:
         return self.tumbling
-
-    @property
-    def step(self) -> int:
-        return self.size
 
     @property
     def reach(self) -> int:
@@ -193,7 +210,7 @@ class Calendar(SideBySide):
     zone: Zone = "UTC"
 
     @property
-    def step(self) -> int:
+    def size(self) -> int:
         return _LONGEST[self.calendar] * DAY
 
     @property
@@ -250,7 +267,7 @@ class Global(SideBySide):
         return {self.kind: True}
 
     @property
-    def step(self) -> int:
+    def size(self) -> int:
         return FOREVER
 
     @property

@@ -85,6 +85,14 @@ class Sliding(Windows):
         start = oldest[nth] + into * self.every
         return Assigned(nth, start, start + self.size, oldest[nth] + self.size)
 
+    def last_ends(self, times: Micros) -> Micros:
+        """The end of the last window that holds each event."""
+        return times - (times - self.offset) % self.every + self.size
+
+    def starts(self, ends: Micros) -> Micros:
+        """The starts of the windows that end then."""
+        return ends - self.size
+
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""
         first = after - (after - self.offset - self.size) % self.every + self.every

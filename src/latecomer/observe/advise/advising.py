@@ -19,7 +19,7 @@ from latecomer.model.lateness.histogram import Histogram, elbow_of
 from latecomer.model.lateness.sweep import Setting
 from latecomer.model.strategies import Bounded
 from latecomer.model.zones import is_zone, zone_fix
-from latecomer.observe.advise.history import OTHERS, History, Subject
+from latecomer.observe.advise.history import OTHERS, RecordedArrivals, Subject
 from latecomer.observe.advise.log import LogHistory
 from latecomer.observe.advise.measuring import (
     FirstPass,
@@ -55,7 +55,7 @@ class AdviceOptions:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AdviceTargets:
     """The targets, and the settings to measure."""
 
     wish: Wish = field(default_factory=Wish)
@@ -71,7 +71,9 @@ def advice_on(source: Pipeline | str | Path, options: AdviceOptions, files: Mapp
     return advise(history_of(source, options, files), wanted)
 
 
-def history_of(source: Pipeline | str | Path, options: AdviceOptions, files: Mapping[str, Any]) -> History:
+def history_of(
+    source: Pipeline | str | Path, options: AdviceOptions, files: Mapping[str, Any]
+) -> RecordedArrivals:
     """The log of a pipeline, or files."""
     for name in files:
         if name not in _FILES:
@@ -119,7 +121,7 @@ def _raw_source(path: str, options: AdviceOptions, given: Mapping[str, Any]) -> 
     )
 
 
-def wanted_of(options: AdviceOptions) -> Wanted:
+def wanted_of(options: AdviceOptions) -> AdviceTargets:
     """The options, checked and parsed."""
     share = options.target_completeness
     if share is not None and not _is_share(share):
@@ -130,7 +132,7 @@ def wanted_of(options: AdviceOptions) -> Wanted:
             "--sample", "is not a share", options.sample, "write a share above 0 and up to 1, such as 0.1"
         )
     limit = None if options.max_latency is None else _duration("--max-latency", options.max_latency)
-    return Wanted(
+    return AdviceTargets(
         Wish(share or COMPLETENESS, limit, share is not None),
         tuple(dict.fromkeys(_duration("--delay", each, False) or 0 for each in options.delays)),
         tuple(dict.fromkeys(_duration("--lateness", each, False) or 0 for each in options.lateness)),
@@ -161,7 +163,7 @@ class NothingToMeasure(LatecomerError):
     """A history has no events."""
 
 
-def advise(history: History, wanted: Wanted) -> Advice:
+def advise(history: RecordedArrivals, wanted: AdviceTargets) -> Advice:
     """Measure a history and advise on it."""
     wish, sample = wanted.wish, wanted.sample
     first = first_pass(history, sample)
@@ -220,7 +222,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
     )
 
 
-def _tried(history: History, first: FirstPass, usual: int, wanted: Wanted) -> list[Tried]:
+def _tried(history: RecordedArrivals, first: FirstPass, usual: int, wanted: AdviceTargets) -> list[Tried]:
     """What several delays would have meant for the targets, over all outputs whose windows end."""
     overdue = {each.name: first.overdue[each.name] for each in history.subjects if not each.window.endless}
     if not overdue:
@@ -243,7 +245,7 @@ def _tried(history: History, first: FirstPass, usual: int, wanted: Wanted) -> li
 
 
 def _lateness(
-    history: History, first: FirstPass, delay: int, wish: Wish, others: Sequence[Advised]
+    history: RecordedArrivals, first: FirstPass, delay: int, wish: Wish, others: Sequence[Advised]
 ) -> tuple[list[Advised], dict[str, int]]:
     """The allowed lateness of each output; no shorter than `idle_after`, if events after a silence would be dropped."""
     idle = next((each.value for each in others if each.field == "watermark.idle_after"), None)
@@ -265,7 +267,11 @@ def _lateness(
 
 
 def _settings(
-    history: History, first: FirstPass, delay: int, lateness: Mapping[str, int], wanted: Wanted
+    history: RecordedArrivals,
+    first: FirstPass,
+    delay: int,
+    lateness: Mapping[str, int],
+    wanted: AdviceTargets,
 ) -> dict[str, list[Setting]]:
     """The settings to measure: the user's own, else round ones around what was measured."""
     percentiles = [advice.rounded_up(first.behind.quantile(share)) for share in SHARES]
@@ -287,7 +293,7 @@ def _settings(
     return settings
 
 
-def _idle_and_future(history: History, first: FirstPass) -> list[Advised]:
+def _idle_and_future(history: RecordedArrivals, first: FirstPass) -> list[Advised]:
     strategy = history.strategy
     every = strategy.every if isinstance(strategy.every, int) else 0
     advised = []
@@ -309,7 +315,7 @@ def _crowded(first: FirstPass) -> list[str]:
     ]
 
 
-def _delay_of(history: History) -> int | None:
+def _delay_of(history: RecordedArrivals) -> int | None:
     """The present delay, if there is one for all partitions."""
     strategy = history.strategy
     return strategy.delay if isinstance(strategy, Bounded) and history.kind == "log" else None
@@ -320,7 +326,7 @@ def _delays_of(column: str, name: str | None, age: Histogram, behind: Histogram)
 
 
 def _output_report(
-    subject: Subject, history: History, second: SecondPass, delay: int, lateness: Mapping[str, int]
+    subject: Subject, history: RecordedArrivals, second: SecondPass, delay: int, lateness: Mapping[str, int]
 ) -> OutputReport:
     answers, current = second.answers[subject.name], _delay_of(history)
     grace = lateness[subject.name] if subject.accepts else 0

@@ -24,7 +24,7 @@ _NULL = np.uint64(0x27D4EB2F165667C5)
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrivalsPart:
     """Some events. `row` is the place of their tick in the course, `age` arrival less event time, in microseconds."""
 
     row: Integers
@@ -37,17 +37,17 @@ class Part:
     def __len__(self) -> int:
         return len(self.times)
 
-    def only(self, chosen: Flags) -> Part:
+    def only(self, chosen: Flags) -> ArrivalsPart:
         """Those of the events that are chosen."""
         if chosen.all():
             return self
         columns = (self.row, self.times, self.age, self.partition, self.batch)
         row, times, age, partition, batch = (each[chosen] for each in columns)
-        return Part(row, times, age, partition, batch, self.columns.filter(pa.array(chosen)))
+        return ArrivalsPart(row, times, age, partition, batch, self.columns.filter(pa.array(chosen)))
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAggregate:
     """An aggregate of which the bias can be computed."""
 
     name: str
@@ -78,7 +78,7 @@ class Subject:
     drops_late: bool = False
     drops_too_late: bool = False
     lateness: int = 0
-    aggregates: tuple[Measured, ...] = ()
+    aggregates: tuple[MeasuredAggregate, ...] = ()
     state_bytes: float = 0.0
     where: Where | None = None
 
@@ -89,7 +89,7 @@ class Subject:
         return {*self.keys, *measured, *(self.where.columns.values() if self.where else ())}
 
 
-class History(ABC):
+class RecordedArrivals(ABC):
     """Recorded arrivals, which can be read several times."""
 
     title: str
@@ -106,7 +106,7 @@ class History(ABC):
     total: int
 
     @abstractmethod
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str]) -> Iterator[ArrivalsPart]:
         """All events, part by part, with these columns."""
 
 
@@ -157,7 +157,7 @@ def _hashed(values: pa.Array) -> Unsigned:
     return np.asarray(hashes, np.uint64)
 
 
-def kept(part: Part, subject: Subject) -> Part:
+def kept(part: ArrivalsPart, subject: Subject) -> ArrivalsPart:
     """The events that an output's `where` keeps."""
     if subject.where is None or not len(part):
         return part

@@ -20,13 +20,20 @@ from latecomer.log.logged_events import COLUMNS
 from latecomer.log.repeated import again_in_words, came_again
 from latecomer.model import types
 from latecomer.model.expressions import expression
-from latecomer.model.lateness.course import Course, Recorded
+from latecomer.model.lateness.course import Course, RecordedTimeline
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
-from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject, Where
+from latecomer.observe.advise.history import (
+    AT_ONCE,
+    ArrivalsPart,
+    MeasuredAggregate,
+    RecordedArrivals,
+    Subject,
+    Where,
+)
 from latecomer.store.coverage import covered_since
 from latecomer.store.delta.table import Table
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
@@ -45,7 +52,7 @@ def _computed(output: str, column: str) -> str:
     return f"{PRIVATE}of_output_{output}.{column}"
 
 
-class LogHistory(History):
+class LogHistory(RecordedArrivals):
     """The log of a pipeline that has run, as far as its batches are complete."""
 
     kind = "log"
@@ -129,7 +136,7 @@ class LogHistory(History):
                     f"{name}: its where needs Spark, so events that it excludes are counted too"
                 )
         measured = tuple(
-            Measured(each, aggregate.function, view.get(aggregate.column or ""), str(aggregate))
+            MeasuredAggregate(each, aggregate.function, view.get(aggregate.column or ""), str(aggregate))
             for each, aggregate in output.aggregates.items()
             if aggregate.function == "count"
             or (aggregate.function in ("sum", "avg") and types.is_numeric(kinds[aggregate.column or ""]))
@@ -169,7 +176,7 @@ class LogHistory(History):
 
     # The events
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str]) -> Iterator[ArrivalsPart]:
         several = len(self.course.partitions) > 1
         wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *self._stored_for(columns)])
         stored = self.store.layout.schema
@@ -199,7 +206,9 @@ class LogHistory(History):
             stored[name], _ = computed_column(name, self.computed[name].sql, kinds, visible, rows.num_rows)
         return pa.record_batch({name: stored[name] for name in columns})
 
-    def _part(self, rows: pa.RecordBatch, codes: Mapping[str, int] | None, columns: Sequence[str]) -> Part:
+    def _part(
+        self, rows: pa.RecordBatch, codes: Mapping[str, int] | None, columns: Sequence[str]
+    ) -> ArrivalsPart:
         times, batch = micros(rows.column("event_time")), micros(rows.column("batch"))
         row = self.course.row_of(batch, micros(rows.column("tick")))
         partition = np.zeros(len(times), np.int64)
@@ -208,18 +217,18 @@ class LogHistory(History):
             known = [codes.get(name or "", -1) for name in encoded.dictionary.to_pylist()]
             partition = np.array(known, np.int64)[encoded.indices.to_numpy()]
         seen = self._with_computed(rows, columns) if columns else rows.select([])
-        return Part(row, times, micros(rows.column("arrival_time")) - times, partition, batch, seen).only(
-            row >= 0
-        )
+        return ArrivalsPart(
+            row, times, micros(rows.column("arrival_time")) - times, partition, batch, seen
+        ).only(row >= 0)
 
 
-def _recorded(rows: pa.Table) -> Recorded:
+def _recorded(rows: pa.Table) -> RecordedTimeline:
     """The timeline's rows, as arrays."""
     rows = rows.combine_chunks()
     lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
     summaries = pc.list_flatten(lists)
     partition = pc.fill_null(summaries.field("partition"), "").dictionary_encode()
-    return Recorded(
+    return RecordedTimeline(
         micros(rows["batch"]),
         micros(rows["tick"]),
         micros(pc.fill_null(rows["at"].cast(pa.int64()), 0)),

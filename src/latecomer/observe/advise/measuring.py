@@ -12,8 +12,17 @@ from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.groups import BLOCKS, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Histogram, bin_of
-from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf, last_ends
-from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
+from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+from latecomer.observe.advise.history import (
+    ArrivalsPart,
+    Codes,
+    MeasuredAggregate,
+    RecordedArrivals,
+    Subject,
+    hashed,
+    kept,
+    numbers,
+)
 
 SLICES = 10
 MOST_PRODUCERS = 100_000
@@ -102,7 +111,9 @@ class Skews:
         return skews(self.codes.names, self._events, self._negative, self._least)
 
 
-def parts_of(history: History, columns: Iterable[str], share: float | None) -> Iterator[tuple[int, Part]]:
+def parts_of(
+    history: RecordedArrivals, columns: Iterable[str], share: float | None
+) -> Iterator[tuple[int, ArrivalsPart]]:
     """All events part by part, or the same random sample of them each time; and how many each part has of all. The
     timeline is always that of all events."""
     random = np.random.default_rng(SEED)
@@ -110,7 +121,7 @@ def parts_of(history: History, columns: Iterable[str], share: float | None) -> I
         yield len(part), part if share is None else part.only(random.random(len(part)) < share)
 
 
-def first_pass(history: History, sample: float | None) -> FirstPass:
+def first_pass(history: RecordedArrivals, sample: float | None) -> FirstPass:
     """Measure how late events are: overall, in each partition, group and tenth of the history, and for each output."""
     course = history.course
     partitions = Codes(len(course.partitions), list(course.partitions))
@@ -129,7 +140,7 @@ def first_pass(history: History, sample: float | None) -> FirstPass:
             mine = kept(part, subject)
             first.kept[subject.name] += len(mine)
             if not subject.window.endless and len(mine):
-                overdue = course.newest[mine.row] - last_ends(subject.window, mine.times)
+                overdue = course.newest[mine.row] - subject.window.last_ends(mine.times)
                 first.overdue[subject.name].add(overdue[overdue >= 0])
         part = part.only(course.counts[part.row])
         if not len(part):
@@ -152,7 +163,7 @@ def first_pass(history: History, sample: float | None) -> FirstPass:
     return first
 
 
-def behind_of(history: History, part: Part) -> Integers:
+def behind_of(history: RecordedArrivals, part: ArrivalsPart) -> Integers:
     """How far each event is behind the newest of its own partition, as it was before the event's tick."""
     before = history.course.before(part.row, np.maximum(part.partition, 0))
     return np.where(before == NOTHING, 0, np.maximum(before - part.times, 0))
@@ -171,7 +182,7 @@ class SecondPass:
 
 
 def sweep_pass(
-    history: History, settings: Mapping[str, Sequence[Setting]], sample: float | None
+    history: RecordedArrivals, settings: Mapping[str, Sequence[Setting]], sample: float | None
 ) -> dict[str, list[WhatIf]]:
     """Measure only what each setting would have meant for some outputs."""
     sweeps = _sweeps(history, settings)
@@ -182,7 +193,9 @@ def sweep_pass(
     return {name: sweep.answers(history.course) for name, sweep in sweeps.items()}
 
 
-def _swept(history: History, part: Part, sweeps: Mapping[str, Sweep]) -> Iterator[tuple[str, Part]]:
+def _swept(
+    history: RecordedArrivals, part: ArrivalsPart, sweeps: Mapping[str, Sweep]
+) -> Iterator[tuple[str, ArrivalsPart]]:
     """Pass to the sweep of each output the events that the output keeps; yields them too."""
     for subject in history.subjects:
         mine = kept(part, subject)
@@ -192,7 +205,7 @@ def _swept(history: History, part: Part, sweeps: Mapping[str, Sweep]) -> Iterato
             yield subject.name, mine
 
 
-def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict[str, Sweep]:
+def _sweeps(history: RecordedArrivals, settings: Mapping[str, Sequence[Setting]]) -> dict[str, Sweep]:
     return {
         each.name: Sweep(each.window, settings[each.name], each.accepts)
         for each in history.subjects
@@ -201,7 +214,7 @@ def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict
 
 
 def second_pass(
-    history: History, settings: Mapping[str, Sequence[Setting]], delay: int, sample: float | None
+    history: RecordedArrivals, settings: Mapping[str, Sequence[Setting]], delay: int, sample: float | None
 ) -> SecondPass:
     """Measure what the settings of each output would have meant, and for which groups. Events that are further behind
     than the delay count as late when groups are compared."""
@@ -228,7 +241,7 @@ def second_pass(
     return second
 
 
-def blocks_of(history: History, part: Part) -> Integers:
+def blocks_of(history: RecordedArrivals, part: ArrivalsPart) -> Integers:
     """The block of arrival time that each event is in."""
     at = history.course.at
     begin, span = int(at.min()) if len(at) else 0, max(history.course.span, 1)
@@ -255,14 +268,14 @@ class _Counted:
 class _Sums:
     """Counts and sums of all events and of the late ones, for each aggregate of an output; also by group."""
 
-    def __init__(self, history: History, delay: int, subject: Subject) -> None:
+    def __init__(self, history: RecordedArrivals, delay: int, subject: Subject) -> None:
         self.history, self.delay, self.subject = history, delay, subject
         self._sums: dict[tuple[str, str | None], Doubles] = {}
         """Aggregate, and the column of groups or None → counts and sums by group and block."""
 
-    def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
+    def take(self, part: ArrivalsPart, codes: Mapping[str, Codes]) -> None:
         newest = self.history.course.newest[part.row]
-        late = newest - last_ends(self.subject.window, part.times) >= self.delay
+        late = newest - self.subject.window.last_ends(part.times) >= self.delay
         block = blocks_of(self.history, part)
         grouped: dict[str | None, tuple[Integers, int]] = {None: (block, BLOCKS)}
         for name, each in codes.items():
@@ -287,7 +300,7 @@ class _Sums:
                 yield Bias(self.subject.name, each.name, each.written, *change, place)
 
 
-def _amounts(measured: Measured, part: Part) -> tuple[Doubles, Flags]:
+def _amounts(measured: MeasuredAggregate, part: ArrivalsPart) -> tuple[Doubles, Flags]:
     """What each event adds to an aggregate, and whether it adds anything."""
     if measured.column is None:
         return np.ones(len(part)), np.ones(len(part), bool)

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from latecomer.model.array_types import Integers
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.course import Course, Recorded
+from latecomer.model.lateness.course import Course, RecordedTimeline
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
-from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
+from latecomer.observe.advise.history import ArrivalsPart, Codes, MeasuredAggregate, RecordedArrivals, Subject
 from latecomer.observe.advise.raw_files import RawFiles, RawSource, refused
 from latecomer.observe.history import SECOND
 
@@ -32,7 +32,7 @@ Summaries = tuple[Integers, Integers, Integers, Integers]
 """Tick, partition, largest event time and number of events."""
 
 
-class RawHistory(History):
+class RawHistory(RecordedArrivals):
     """Files of JSON, CSV or Parquet, or a Delta table."""
 
     kind = "files"
@@ -46,10 +46,11 @@ class RawHistory(History):
         self.producer = source.producer
         self.every = source.every or SECOND
         self.strategy = self._strategy()
-        measured = [Measured("events", "count", None, "count(*)")]
+        measured = [MeasuredAggregate("events", "count", None, "count(*)")]
         for column in source.measures:
             measured += [
-                Measured(f"{name} of {column}", name, column, f"{name}({column})") for name in ("sum", "avg")
+                MeasuredAggregate(f"{name} of {column}", name, column, f"{name}({column})")
+                for name in ("sum", "avg")
             ]
         self.subjects = [
             Subject("windows", Tumbling(f"{source.window}us"), aggregates=tuple(measured), state_bytes=96.0)
@@ -102,7 +103,7 @@ class RawHistory(History):
         self.strategy = self._strategy()
         ticks, row = np.unique(tick, return_inverse=True)
         names = [name or "" for name in self._partitions.names]
-        recorded = Recorded(
+        recorded = RecordedTimeline(
             np.zeros(len(ticks), np.int64), ticks, ticks * self.every, row, code, events, largest, names
         )
         return recorded.course(self.strategy)
@@ -123,7 +124,7 @@ class RawHistory(History):
             return np.zeros(rows.num_rows, np.int64)
         return self._partitions.of(rows.column(self.source.partition))
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str]) -> Iterator[ArrivalsPart]:
         place = {name: nth for nth, name in enumerate(self.course.partitions)}
         order = np.array([place.get(name or "", -1) for name in self._partitions.names], np.int64)
         done = 0
@@ -131,7 +132,7 @@ class RawHistory(History):
             LOG.info("reading events, %s of %s", f"{done:,}", f"{self.total:,}")
             done += len(times)
             row = np.searchsorted(self.course.tick, arrivals // self.every)
-            yield Part(
+            yield ArrivalsPart(
                 row, times, arrivals - times, order[self._codes(rows)], row, rows.select(list(columns))
             )
 

@@ -15,7 +15,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.written_values import json_rows, short_text
 from latecomer.model.zoned import current_zone, written
-from latecomer.observe.alerts import Recorded, Verdict, judge
+from latecomer.observe.alerts import RecordedWeeks, SignalVerdict, judge
 from latecomer.observe.check import recorded_by
 from latecomer.observe.history import DAY, MINUTE, SECOND
 from latecomer.observe.recorded import CORRECTED, daily_lag
@@ -173,7 +173,7 @@ def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
     return [(to_micros(row["at"]), int(row["received"])) for row in rows]
 
 
-def _signal(each: Verdict) -> dict[str, Any]:
+def _signal(each: SignalVerdict) -> dict[str, Any]:
     return {
         "alert": each.alert.name,
         "output": each.output,
@@ -185,7 +185,7 @@ def _signal(each: Verdict) -> dict[str, Any]:
     }
 
 
-def _days(store: Store, recorded: Recorded, clock: int, history: int | None) -> dict[str, Any]:
+def _days(store: Store, recorded: RecordedWeeks, clock: int, history: int | None) -> dict[str, Any]:
     """The three signals day by day (UTC), up to today; for history by the arrival clock, up to the newest arrival."""
     today = (clock if history is None else history) // DAY
     days = range(today - DAYS + 1, today + 1)
@@ -200,7 +200,7 @@ def _days(store: Store, recorded: Recorded, clock: int, history: int | None) -> 
     return {"first": first, "last": last, "lag": lags, "outputs": outputs}
 
 
-def _shares(recorded: Recorded, output: str, days: range) -> dict[str, list[Any]]:
+def _shares(recorded: RecordedWeeks, output: str, days: range) -> dict[str, list[Any]]:
     sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
     return {
         "side_output": [each.side_share for each in sums],

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from latecomer.model.nowcast.filling import WEEK, Fillings, Rhythm
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
-from latecomer.model.windows import FIRST_MOMENT, Sliding, TimedWindow, Windows, zone_of
+from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows, zone_of
 from latecomer.observe.advise.history import numbers
 from latecomer.store.coverage import covered_since
 from latecomer.store.delta.data_files import DataFile
@@ -238,7 +237,7 @@ def most_windows(window: TimedWindow) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class History:
+class WholeWindows:
     """Windows that are whole, and how they filled."""
 
     now: int
@@ -251,13 +250,13 @@ class History:
     fillings: Fillings
 
     @classmethod
-    def of(cls, window: Windows, arrivals: Arrivals, now: int) -> History | str:
+    def of(cls, window: Windows, arrivals: Arrivals, now: int) -> WholeWindows | str:
         """The past windows, or in words why there are too few."""
         if not len(arrivals.times):
             return "no event is in the log yet"
         # Events from before the first arrival arrived all at once: that is not how windows fill.
         begin, delays = max(arrivals.since, arrivals.watched_since), arrivals.delays
-        history: History | None = None
+        history: WholeWindows | None = None
         for share in _SHARES:
             after = max(int(np.quantile(delays, share)), 0) if len(delays) else 0
             history = cls._after(window, arrivals, now, begin, after, share)
@@ -272,7 +271,7 @@ class History:
     @classmethod
     def _after(
         cls, window: Windows, arrivals: Arrivals, now: int, begin: int, after: int, share: float
-    ) -> History:
+    ) -> WholeWindows:
         starts, ends = _windows(window, begin, now - after)
         nth = np.searchsorted(starts, arrivals.times, "right") - 1
         inside = nth >= 0
@@ -299,15 +298,9 @@ def _windows(window: Windows, begin: int, until: int) -> tuple[Integers, Integer
     """The newest windows that start at or after `begin` and end by `until`; of overlapping windows, some that do not
     overlap."""
     assert isinstance(window, TimedWindow)  # noqa: S101
-    every = -(-window.size // window.every) if isinstance(window, Sliding) else 1
     _, most = most_windows(window)
-    begin = max(begin, until - (most + 1) * every * window.step - window.reach)
-    ends = list(window.ends(begin, until))
-    if isinstance(window, Sliding):
-        bounds = [(end - window.size, end) for end in ends[::-every][::-1]]
-    else:
-        bounds = list(pairwise(ends))
-        if ends and window.assign_all(ends[0] - 1)[0].start >= begin:
-            bounds.insert(0, (window.assign_all(ends[0] - 1)[0].start, ends[0]))
-    newest = np.array([each for each in bounds if each[0] >= begin][-most:], np.int64).reshape(-1, 2)
-    return newest[:, 0], newest[:, 1]
+    begin = max(begin, until - (most + 1) * window.most_each * window.step - window.reach)
+    ends = np.array([*window.ends(begin, until)][:: -window.most_each][::-1], np.int64)
+    starts = window.starts(ends)
+    newest = starts >= begin
+    return starts[newest][-most:], ends[newest][-most:]

@@ -18,7 +18,7 @@ from latecomer.after.reading.states import open_windows
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.calibration import calibrated, drift
 from latecomer.model.nowcast.estimating import LEAST, Estimate
-from latecomer.model.nowcast.filling import EVENTS, Filled
+from latecomer.model.nowcast.filling import EVENTS, PastNumbers
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
@@ -27,8 +27,8 @@ from latecomer.model.zoned import written
 from latecomer.observe.nowcast.arrivals import (
     TAKEN_IN,
     Arrivals,
-    History,
     Key,
+    WholeWindows,
     estimable,
     needed_span,
     newest_arrivals,
@@ -75,9 +75,9 @@ def nowcast(
             arrivals = newest_arrivals(store, book.layout, last, now - back, now - rhythm_span(windows))
         except OnlySpark as error:
             return present.refused(str(error), now)
-        history = History.of(windows, arrivals, now)
+        history = WholeWindows.of(windows, arrivals, now)
         exhausted = arrivals.whole or arrivals.since >= since
-        if isinstance(history, History) and (history.ample or exhausted):
+        if isinstance(history, WholeWindows) and (history.ample or exhausted):
             return _estimated(present, history, arrivals)
         if isinstance(history, str) and exhausted:
             return present.refused(history, now)
@@ -91,7 +91,7 @@ def _never(window: Windows) -> str:
     return "its window never ends, so there is no past window to go by"
 
 
-def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcast:
+def _estimated(present: Present, history: WholeWindows, arrivals: Arrivals) -> Nowcast:
     book, now = present.book, history.now
     rows = present.rows(now - history.whole_after)
     listed_rows, counts_held = rows.to_pylist(), present.held(rows)
@@ -104,7 +104,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
     }
     probes = _probes([*by_age], history)
     nowcasts: dict[int, RowNowcast] = {}
-    probed: list[Filled] = []
+    probed: list[PastNumbers] = []
     for filled in history.fillings.at(sorted({*by_age, *probes})):
         if filled.age in probes:
             probed.append(filled)
@@ -138,7 +138,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
 
 
 def _one(
-    filled: Filled,
+    filled: PastNumbers,
     before: int,
     seen: _Seen,
     place: tuple[Any, ...],
@@ -173,7 +173,7 @@ def _one(
     return RowNowcast(complete, estimates, count.past, of, unlike)
 
 
-def _probes(ages: Sequence[int], history: History) -> list[int]:
+def _probes(ages: Sequence[int], history: WholeWindows) -> list[int]:
     """The ages at which calibration is measured: some of the ages that numbers have now, where they are not whole."""
     usual = [history.length // 2, history.length, history.length + history.whole_after // 2]
     for among in (ages, usual):

@@ -12,7 +12,7 @@ from latecomer.errors.harmless import harmless
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.markup import MOST_ROWS, arrow_table, escape, fragment, heading, text_table
-from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
+from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, FillingDrift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import current_zone
@@ -53,7 +53,7 @@ class Nowcast:
     """The share of the events that arrive within that time."""
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
     """Aggregate → how often the interval of a past number held its final value."""
-    drift: Drift | None = None
+    drift: FillingDrift | None = None
     ages: tuple[int, ...] = ()
     """The ages of windows at which calibration was measured."""
     remarks: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Nowcast:
         return fragment([*heading(self._title), *arrow_table(self.rows, current_zone(), 100), *notes])
 
 
-def _drifted(found: Drift) -> str:
+def _drifted(found: FillingDrift) -> str:
     pace = "slower" if found.newer < found.older else "faster"
     at = f"{shown_duration(found.age)} after their start"
     return (

@@ -10,14 +10,14 @@ from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.compatibility import incompatibilities
 from latecomer.schemas.avro.logical import logical_type
 from latecomer.schemas.avro.parsing import parse_schema, schema_of
-from latecomer.schemas.avro.reading import Reading, Value, reading
+from latecomer.schemas.avro.reading import Reading, ReadValue, reading
 from latecomer.schemas.avro.types import Schema, normalized, self_contained
 
 __all__ = [
+    "ReadValue",
     "Reading",
     "Schema",
     "SchemaError",
-    "Value",
     "incompatibilities",
     "logical_type",
     "normalized",

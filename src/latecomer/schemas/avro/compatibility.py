@@ -20,12 +20,12 @@ from latecomer.schemas.avro.types import (
     Map,
     Named,
     Record,
-    Reference,
     Schema,
     Type,
+    TypeReference,
     Union,
 )
-from latecomer.schemas.mistakes import Incompatibility, Path, Words, Work, listed
+from latecomer.schemas.mistakes import Incompatibility, Path, StepLimit, Words, listed
 
 _PROMOTED = {
     "long": ("int",),
@@ -74,7 +74,7 @@ class _Pair:
 class _Comparison:
     def __init__(self, reader: Schema, writer: Schema) -> None:
         self.reader, self.writer = reader, writer
-        self.work = Work("compare with another schema")
+        self.work = StepLimit("compare with another schema")
         self.pairs: dict[_Key, _Pair] = {}
         self.new: list[_Pair] = []
         self.root = self._need(reader.root, writer.root)
@@ -252,11 +252,11 @@ def _named(found: Type) -> str:
     """A type in few words.
 
     >>> from latecomer.schemas.avro.types import Primitive
-    >>> _named(Union((Primitive("null"), Reference("a.Ride"))))
+    >>> _named(Union((Primitive("null"), TypeReference("a.Ride"))))
     'union of null, a.Ride'
     """
     match found:
-        case Reference():
+        case TypeReference():
             return found.name
         case Union():
             return f"union of {listed([_named(each) for each in found.branches])}"

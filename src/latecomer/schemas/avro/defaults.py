@@ -18,11 +18,11 @@ from latecomer.schemas.avro.types import (
     Named,
     Primitive,
     Record,
-    Reference,
     Type,
+    TypeReference,
     Union,
 )
-from latecomer.schemas.mistakes import Path, SchemaError, Step, Work
+from latecomer.schemas.mistakes import Path, SchemaError, Step, StepLimit
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
@@ -74,7 +74,7 @@ class Defaults:
 
     def __init__(self, names: Mapping[str, Named | None]) -> None:
         self.names = names
-        self.work = Work("check its defaults")
+        self.work = StepLimit("check its defaults")
         self.checked: dict[tuple[int, int], Wrong | None] = {}
 
     def problem(self, value: Any, wanted: Type, path: Path) -> SchemaError | None:
@@ -120,7 +120,7 @@ class Defaults:
                 return self._first_wrong(value.items(), wanted.values)
             case Union():
                 return self._union(value, wanted)
-            case Reference():
+            case TypeReference():
                 definition = self.names[wanted.name]
                 if definition is None:
                     raise _Open(wanted.name)
@@ -149,7 +149,7 @@ class Defaults:
             wrong = self._wrong(value, branch)
             if wrong is None:
                 return None
-            definition = self.names[branch.name] if isinstance(branch, Reference) else branch
+            definition = self.names[branch.name] if isinstance(branch, TypeReference) else branch
             if definition is not None and _is_chosen_by_java(value, definition.kind):
                 fix = f"{wrong.fitting}, or put the branch that it fits before {definition.kind}"
                 return Wrong(wrong.path, fix)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.model.types import MOST_DIGITS
-from latecomer.schemas.avro.types import Fixed, Properties, Reference, Type, Union
+from latecomer.schemas.avro.types import Fixed, Properties, Type, TypeReference, Union
 
 _NAMES = {
     "bytes": ("big-decimal", "decimal"),
@@ -51,7 +51,7 @@ def logical_type(found: Type) -> Logical | None:
     Logical(name='date', precision=None, scale=None)
     >>> logical_type(Primitive("string", (("logicalType", Json.of("date")),)))
     """
-    if isinstance(found, Union | Reference):
+    if isinstance(found, Union | TypeReference):
         return None
     name = _property(found.properties, "logicalType")
     if name not in _NAMES.get(found.kind, ()):

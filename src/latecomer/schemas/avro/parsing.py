@@ -20,9 +20,9 @@ from latecomer.schemas.avro.types import (
     Primitive,
     Properties,
     Record,
-    Reference,
     Schema,
     Type,
+    TypeReference,
     Union,
     children,
     parts,
@@ -122,7 +122,7 @@ class _Parser:
             return Primitive(name, properties)
         full = self._lookup(name, path, space)
         if full is not None:
-            return Reference(full, properties)
+            return TypeReference(full, properties)
         fix = f"define it before it is used; {did_you_mean(name[:100], [*PRIMITIVES, *sorted(self.names)[:20]])}"
         raise SchemaError(path, "there is no such type so far", fix, name)
 
@@ -263,7 +263,7 @@ class _Parser:
 
 
 def _branch_name(branch: Type) -> str:
-    return branch.name if isinstance(branch, Reference | Named) else branch.kind
+    return branch.name if isinstance(branch, TypeReference | Named) else branch.kind
 
 
 def _required(value: Mapping[str, Any], key: str, path: Path) -> Any:
@@ -340,7 +340,7 @@ def _within_reach(root: Type, known: Mapping[str, Named]) -> tuple[Named, ...]:
     pending = [root]
     while pending:
         for each in parts(pending.pop()):
-            if isinstance(each, Reference) and each.name in known and each.name not in needed:
+            if isinstance(each, TypeReference) and each.name in known and each.name not in needed:
                 needed[each.name] = known[each.name]
                 pending.append(known[each.name])
     return tuple(needed[name] for name in sorted(needed))
@@ -354,7 +354,7 @@ def _require_shallow(schema: Schema) -> None:
         each, depth = pending.pop()
         if depth > DEEPEST_TYPE:
             raise too_deep(())
-        if isinstance(each, Reference | Named):
+        if isinstance(each, TypeReference | Named):
             if each.name in seen:
                 continue
             seen.add(each.name)

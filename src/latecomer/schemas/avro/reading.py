@@ -61,13 +61,13 @@ _WIDER = (("int", "long"), ("float", "double"))
 
 
 @dataclass(frozen=True)
-class Value:
+class ReadValue:
     """A column: the path to it in the reading schema, its type, and how Spark returns its values."""
 
     path: tuple[str, ...]
     kind: str
     delivered_as: DeliveredAs = "plain"
-    members: tuple[Value, ...] = ()
+    members: tuple[ReadValue, ...] = ()
     """The types of a union of several types, whose column is text."""
 
 
@@ -76,7 +76,7 @@ class Reading:
     """The reading schema as JSON, and where each column is found in it."""
 
     schema: Any
-    values: Mapping[str, Value]
+    values: Mapping[str, ReadValue]
     left_out: tuple[str, ...] = ()
     """The fields that lead back to their own record, or are always null: they are no columns."""
     unknown: tuple[str, ...] = ()
@@ -289,7 +289,7 @@ class _Maker:
 
     def _values(
         self, record: Record, sources: Sequence[Defined], names: tuple[str, ...], path: tuple[str, ...]
-    ) -> Iterator[tuple[str, Value]]:
+    ) -> Iterator[tuple[str, ReadValue]]:
         partner = self._partner(record, sources)
         for field in record.fields:
             if not self._kept(record, field):
@@ -309,34 +309,36 @@ class _Maker:
         """The types of a value, without null."""
         return [each for each in _types_within(self.reader, found) if each.kind != "null"]
 
-    def _value(self, branches: Sequence[Defined], sources: Sequence[Defined], path: tuple[str, ...]) -> Value:
+    def _value(
+        self, branches: Sequence[Defined], sources: Sequence[Defined], path: tuple[str, ...]
+    ) -> ReadValue:
         if len(branches) == 1:
             return self._single(branches[0], sources, path)
         if (wider := _wider(branches)) is not None:
-            return Value(path, wider)
+            return ReadValue(path, wider)
         members = (self._single(each, sources, (*path, f"member{nth}")) for nth, each in enumerate(branches))
-        return Value(path, "string", "union", tuple(members))
+        return ReadValue(path, "string", "union", tuple(members))
 
-    def _single(self, found: Defined, sources: Sequence[Defined], path: tuple[str, ...]) -> Value:
+    def _single(self, found: Defined, sources: Sequence[Defined], path: tuple[str, ...]) -> ReadValue:
         if isinstance(found, Array | Map) and self._list_type(found) is not None:
-            return Value(path, self._list_type(found, sources) or "string", "list")
+            return ReadValue(path, self._list_type(found, sources) or "string", "list")
         if isinstance(found, Array | Map | Record | Union):
-            return Value(path, "string", "json")
+            return ReadValue(path, "string", "json")
         if isinstance(found, Enum):
-            return Value(path, "string")
+            return ReadValue(path, "string")
         kind, logical = self._leaf(found, sources)
         own = logical_type(found)
         if logical is None:
-            return Value(path, _PLAIN[kind])
+            return ReadValue(path, _PLAIN[kind])
         if logical.name in _NANOS:
-            return Value(path, *_NANOS[logical.name])
+            return ReadValue(path, *_NANOS[logical.name])
         if logical.name == "time-millis" and own is not None and own.name == "time-micros":
-            return Value(path, "bigint", "millis_of_day")
+            return ReadValue(path, "bigint", "millis_of_day")
         if logical.name == "uuid":
-            return Value(path, "string", "uuid" if kind == "fixed" else "plain")
+            return ReadValue(path, "string", "uuid" if kind == "fixed" else "plain")
         if logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
-            return Value(path, f"decimal({logical.precision},{logical.scale})")
-        return Value(path, TIMES.get(logical.name, _PLAIN[kind]))
+            return ReadValue(path, f"decimal({logical.precision},{logical.scale})")
+        return ReadValue(path, TIMES.get(logical.name, _PLAIN[kind]))
 
     def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
         """The column type of a list or a map; None if no column type can hold its values."""

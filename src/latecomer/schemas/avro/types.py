@@ -1,6 +1,6 @@
 """Avro schemas as values: frozen, comparable, without cycles. Their text, and how deep their records may be nested.
 
-A named type is written out once, where it is defined; everywhere else it is a `Reference` with its full name. So a
+A named type is written out once, where it is defined; everywhere else it is a `TypeReference` with its full name. So a
 recursive schema is a finite tree. `Schema` is the tree with the types that it uses from other schemas.
 """
 
@@ -49,7 +49,7 @@ class Primitive:
 
 
 @dataclass(frozen=True)
-class Reference:
+class TypeReference:
     """A named type that is defined elsewhere."""
 
     name: str
@@ -123,7 +123,7 @@ class Record:
 
 Named = Record | Enum | Fixed
 Defined = Primitive | Array | Map | Union | Record | Enum | Fixed
-Type = Defined | Reference
+Type = Defined | TypeReference
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Schema:
 
     def resolve(self, found: Type) -> Defined:
         """The type that a reference names; any other type is returned as it is."""
-        return self.names[found.name] if isinstance(found, Reference) else found
+        return self.names[found.name] if isinstance(found, TypeReference) else found
 
 
 def children(parent: Type) -> list[Type]:
@@ -204,11 +204,11 @@ def _text(value: Any) -> str:
 def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
     """A type within a namespace. Types in `others` are written out where their names come first."""
     match found:
-        case Reference(name=name) if name in others:
+        case TypeReference(name=name) if name in others:
             return _normal(others.pop(name), space, others)
         case Primitive(kind=kind, properties=properties):
             return {"type": kind, **_plain(properties)} if properties else kind
-        case Reference(name=name, properties=properties):
+        case TypeReference(name=name, properties=properties):
             return {"type": name, **_plain(properties)} if properties else name
         case Array():
             return {"type": "array", "items": _normal(found.items, space, others), **_plain(found.properties)}
@@ -291,7 +291,7 @@ def _repeated(schema: Schema, endless: frozenset[str]) -> frozenset[str]:
 
 def _leads_to(record: Named) -> set[str]:
     """The names of the types that the fields of a record use."""
-    return {each.name for each, _ in _within(record) if isinstance(each, Reference | Named)}
+    return {each.name for each, _ in _within(record) if isinstance(each, TypeReference | Named)}
 
 
 def _within(record: Named) -> list[tuple[Type, int]]:
@@ -310,6 +310,6 @@ def _height(record: Named, endless: frozenset[str]) -> int:
     ways = (
         depth
         for each, depth in _within(record)
-        if isinstance(each, Reference | Named) and each.name in endless
+        if isinstance(each, TypeReference | Named) and each.name in endless
     )
     return max(ways, default=1)

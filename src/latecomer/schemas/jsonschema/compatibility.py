@@ -28,7 +28,7 @@ from latecomer.schemas.jsonschema.nodes import Node, normal_text
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
 from latecomer.schemas.jsonschema.rules import changed_keywords, changed_type, problem
-from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed
+from latecomer.schemas.mistakes import Incompatibility, Path, StepLimit, listed
 
 LENIENT = frozenset(
     (
@@ -82,7 +82,7 @@ class _Result:
 class _Changes:
     def __init__(self, taken: frozenset[str]) -> None:
         self.taken = taken
-        self.work = Work("compare with another schema")
+        self.work = StepLimit("compare with another schema")
         self.shapes = Shapes()
         self.results: dict[_Pair, _Result] = {}
         self.queue: deque[_Pair] = deque()

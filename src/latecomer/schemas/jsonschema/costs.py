@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 
 from latecomer.schemas.jsonschema import patterns
 from latecomer.schemas.jsonschema.nodes import Node, reachable
-from latecomer.schemas.mistakes import SchemaError, Work
+from latecomer.schemas.mistakes import SchemaError, StepLimit
 
 DEEPEST_CHECK = 150
 """How deep values may be nested. With a chain of a hundred schemas for each value, this fills a third of the library's
@@ -45,7 +45,7 @@ def costs_of(root: Node) -> list[int]:
     >>> costs_of(schema_of({"properties": {"a": {"anyOf": [{"type": "null"}, {"minimum": 0}]}}}).root)[:3]
     [1, 3, 0]
     """
-    work = Work("check values by", _MOST_WORK)
+    work = StepLimit("check values by", _MOST_WORK)
     # each after the nodes that check the same value
     nodes = list(TopologicalSorter({each: each.in_place() for each in reachable([root])}).static_order())
     number = {id(each): nth for nth, each in enumerate(nodes)}

@@ -11,7 +11,7 @@ from latecomer.schemas.json_input import read_json, require_plain
 from latecomer.schemas.jsonschema import keywords
 from latecomer.schemas.jsonschema.keywords import Draft, draft_of, named_draft
 from latecomer.schemas.jsonschema.nodes import Node, normal_text, require_progress
-from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, Step, Work, listed, too_deep
+from latecomer.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, Step, StepLimit, listed, too_deep
 
 _IN_PLACE = (
     "$ref",
@@ -91,7 +91,7 @@ class Document:
         """Address → the other schema that it refers to."""
         self.pending: list[_Pending] = []
         self.base = ""
-        self.work = Work("read")
+        self.work = StepLimit("read")
         self.root = self.node(value, (), (), "", 0)
         self._finish()
 

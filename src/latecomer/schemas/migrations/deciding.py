@@ -14,15 +14,15 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.schemas.avro import Schema
 from latecomer.schemas.migrations.definition import ADDITIVE, Migration, Soak
-from latecomer.schemas.migrations.phases import Phase, Read, State, Stored
+from latecomer.schemas.migrations.phases import MigrationState, Phase, Read, Stored
 from latecomer.schemas.migrations.shapes import reader_problems
 
 
 @dataclass(frozen=True)
-class Rules(Stored):
+class MigrationRules(Stored):
     """The rules stored with a state, durations as microseconds. The defaults are those of a file that sets none.
 
-    >>> Rules.read(Rules(consumers=("crm",)).body()) == Rules(consumers=("crm",))
+    >>> MigrationRules.read(MigrationRules(consumers=("crm",)).body()) == MigrationRules(consumers=("crm",))
     True
     """
 
@@ -45,13 +45,13 @@ def _soak(soak: Soak) -> dict[Phase, int]:
     return {phase: soak.of(phase) for phase in Phase if phase is not Phase.CONTRACT}
 
 
-def waiting(state: State, rules: Rules, now: int) -> list[str]:
+def waiting(state: MigrationState, rules: MigrationRules, now: int) -> list[str]:
     """Why a phase cannot end yet, by its age and by the measured drift; empty if it can."""
     reasons = (_soaking(state, rules, now), _drifting(state, rules))
     return [reason for reason in reasons if reason is not None]
 
 
-def _soaking(state: State, rules: Rules, now: int) -> str | None:
+def _soaking(state: MigrationState, rules: MigrationRules, now: int) -> str | None:
     """Why the phase is too young; None if it is not."""
     if state.phase is None or state.since is None:
         return None
@@ -62,7 +62,7 @@ def _soaking(state: State, rules: Rules, now: int) -> str | None:
     return f"{state.phase} is to last {format_duration(soak)}, and {shown_duration(remaining)} of it are left"
 
 
-def _drifting(state: State, rules: Rules) -> str | None:
+def _drifting(state: MigrationState, rules: MigrationRules) -> str | None:
     """Why the drift is too much or unknown; None if it is neither."""
     if state.phase not in (Phase.DUAL_WRITE, Phase.MIGRATE) or state.since is None:
         return None
@@ -122,7 +122,7 @@ class Situation:
     """The facts for the decision."""
 
     migration: Migration
-    state: State
+    state: MigrationState
     now: int
     contracted: Schema | None = None
     """The schema that contract would register; None if there is none."""
@@ -155,7 +155,10 @@ def obstacles(situation: Situation) -> list[Obstacle]:
         return [Obstacle("it is in its last phase, and nothing follows", migration.owner)]
     found = [
         *changed_definition(situation),
-        *(Obstacle(reason, migration.owner) for reason in waiting(state, Rules.of(migration), situation.now)),
+        *(
+            Obstacle(reason, migration.owner)
+            for reason in waiting(state, MigrationRules.of(migration), situation.now)
+        ),
     ]
     if state.phase is Phase.MIGRATE:
         found += _needing(situation)
@@ -180,7 +183,7 @@ def changed_definition(situation: Situation) -> list[Obstacle]:
     ]
 
 
-def due_since(migration: Migration, state: State, now: int) -> int | None:
+def due_since(migration: Migration, state: MigrationState, now: int) -> int | None:
     """From when on events must have both shapes: since dual_write began, but at most the duration of the phase ago.
 
     So earlier drift no longer counts once the producers have been right for that long. None means all events: before
@@ -210,7 +213,7 @@ def _needing(situation: Situation) -> list[Obstacle]:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PhaseBegin:
     """When a phase began, or can begin at the earliest."""
 
     phase: Phase
@@ -219,16 +222,16 @@ class Begun:
     soak: int
 
 
-def calendar(migration: Migration, state: State, now: int) -> list[Begun]:
+def calendar(migration: Migration, state: MigrationState, now: int) -> list[PhaseBegin]:
     """The phases in order. A future phase begins when the minimum duration of the one before is over."""
-    phases: list[Begun] = []
+    phases: list[PhaseBegin] = []
     reached = state.phase is not None
     earliest = now
     for phase in Phase:
         soak = migration.soak.of(phase)
         entered = state.entered.get(phase) if reached else None
         begins = earliest if entered is None else entered
-        phases.append(Begun(phase, begins, entered is not None, soak))
+        phases.append(PhaseBegin(phase, begins, entered is not None, soak))
         earliest = max(now, begins + soak)
         reached = reached and phase is not state.phase
     return phases

@@ -49,8 +49,8 @@ def steps(before: Phase | None, after: Phase | None) -> int:
 class Stored:
     """A dataclass that a registry stores and sends as JSON.
 
-    >>> state = State("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": Seen(1, "{}")})
-    >>> state.body()["entered"], State.read(state.body()) == state
+    >>> state = MigrationState("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": LastSeen(1, "{}")})
+    >>> state.body()["entered"], MigrationState.read(state.body()) == state
     ({'expand': 7}, True)
     """
 
@@ -71,7 +71,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Measured(Stored):
+class MeasuredDrift(Stored):
     """The last measurement of drift in the log."""
 
     at: int
@@ -84,7 +84,7 @@ class Measured(Stored):
 
 
 @dataclass(frozen=True)
-class Seen(Stored):
+class LastSeen(Stored):
     """When a consumer was last seen, and its reader schema then."""
 
     at: int
@@ -100,7 +100,7 @@ class Read(Stored):
 
 
 @dataclass(frozen=True)
-class State(Stored):
+class MigrationState(Stored):
     """The state of a migration. Times are microseconds, by the clock of the registry."""
 
     name: str
@@ -118,8 +118,8 @@ class State(Stored):
     """The version of the subject with both shapes."""
     contracted: int | None = None
     """The version with the new shape alone."""
-    measured: Measured | None = None
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    measured: MeasuredDrift | None = None
+    seen: Mapping[str, LastSeen] = field(default_factory=dict)
     rules: Mapping[str, Any] | None = None
     """The rules that the registry enforces, as `Rules` writes them; None if an earlier version has begun it."""
     reads: Mapping[str, Read] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
 
-from latecomer.schemas.mistakes import Incompatibility, Path, Work
+from latecomer.schemas.mistakes import Incompatibility, Path, StepLimit
 from latecomer.schemas.protobuf.reading import is_map, local_name
 from latecomer.schemas.protobuf.schema import Schema, schema_file
 from latecomer.schemas.protobuf.words import TYPES, by_type
@@ -102,7 +102,7 @@ class _Comparing:
         self.refused: set[_Pair] = set()
         self.fields_of: dict[_Pair, list[tuple[_Pair, Path]]] = {}
         """Pair of messages → the fields of this type, each with the pair that it belongs to."""
-        self.work = Work("compare")
+        self.work = StepLimit("compare")
 
     def add(self, path: Path, rule: str, message: str, fix: str) -> None:
         self.problems.append(Incompatibility(path, rule, message, fix))

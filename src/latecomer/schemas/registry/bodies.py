@@ -12,11 +12,11 @@ from pydantic import Field, ValidationError
 
 from latecomer.schemas import SchemaError, written_path
 from latecomer.schemas.json_input import read_json
-from latecomer.schemas.migrations import Rules
+from latecomer.schemas.migrations import MigrationRules
 from latecomer.schemas.mistakes import shown_value
 from latecomer.schemas.registry import refusals
 from latecomer.schemas.registry.contracts import merged_metadata, merged_rules
-from latecomer.schemas.registry.migrating import MOST_CONSUMERS, Change, phase_of
+from latecomer.schemas.registry.migrating import MOST_CONSUMERS, MigrationChange, phase_of
 from latecomer.schemas.registry.names import LARGEST, LATEST, subject_of
 from latecomer.schemas.registry.policy import level_of, policy_of
 from latecomer.schemas.registry.records import Body, Definition, Reference
@@ -211,8 +211,8 @@ class RulesBody(Body):
     drift_limit: Annotated[float, Field(ge=0, lt=1)]
     consumers: Annotated[list[Text], Field(max_length=MOST_CONSUMERS)]
 
-    def rules(self) -> Rules:
-        return Rules.read(self.model_dump())
+    def rules(self) -> MigrationRules:
+        return MigrationRules.read(self.model_dump())
 
 
 class MigrationBody(Body):
@@ -227,10 +227,10 @@ class MigrationBody(Body):
     measured: MeasuredBody | None = None
     rules: RulesBody | None = None
 
-    def change(self) -> Change:
+    def change(self) -> MigrationChange:
         if self.measured is not None and self.measured.drifted > self.measured.events:
             raise refusals.unusable("measured: more events drift than there are; see how they were counted")
-        return Change(
+        return MigrationChange(
             self.revision,
             subject_of(self.subject),
             self.owner,

@@ -22,10 +22,10 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from latecomer.errors import RegistryError, RegistryOutage, first_line
 from latecomer.errors.redacting import conceal, is_torn, redacted, without_secrets
 from latecomer.schemas import Level, Policy
-from latecomer.schemas.migrations import State
+from latecomer.schemas.migrations import MigrationState
 from latecomer.schemas.registry.answers import Answer, not_a_registry
 from latecomer.schemas.registry.kinds import Parsed, parsed
-from latecomer.schemas.registry.migrating import Change
+from latecomer.schemas.registry.migrating import MigrationChange
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.policy import policy_of
 from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference, Version
@@ -46,11 +46,11 @@ _DELETED = {
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedSchema:
     """A schema, and the schemas that it refers to, by name."""
 
     definition: Definition
-    references: Mapping[str, Fetched]
+    references: Mapping[str, FetchedSchema]
 
     def parsed(self, known: dict[int, Parsed] | None = None) -> Parsed:
         """`known` has those that are parsed already, by identity: several schemas may refer to one."""
@@ -77,11 +77,11 @@ class Client:
             user, password = unquote(parts.username), conceal(unquote(parts.password or ""))
             pair = base64.b64encode(f"{user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {conceal(pair)}"
-        self._fetched: dict[tuple[str, int], Fetched] = {}
+        self._fetched: dict[tuple[str, int], FetchedSchema] = {}
 
     # Questions
 
-    def schema(self, number: int) -> Fetched:
+    def schema(self, number: int) -> FetchedSchema:
         """The schema of an id, with its references."""
         answer = self._ask("GET", f"/schemas/ids/{number}")
         return self._with_references(_definition(answer), 0)
@@ -141,7 +141,7 @@ class Client:
         answer = self._own(f"/about/{quote(subject, safe='')}")
         return None if answer is None else answer.fields()
 
-    def migration(self, name: str) -> State:
+    def migration(self, name: str) -> MigrationState:
         """The state of a migration. One that has not begun has the revision 0."""
         answer = self._own(f"/migrations/{quote(name, safe='')}")
         if answer is None:
@@ -180,7 +180,7 @@ class Client:
 
     # Migrations
 
-    def change_migration(self, name: str, change: Change) -> State:
+    def change_migration(self, name: str, change: MigrationChange) -> MigrationState:
         """Advance a migration or roll it back, and register the schema that goes with it."""
         measured = change.measured
         body = {
@@ -195,23 +195,23 @@ class Client:
         }
         return _state(self._ask("PUT", f"/migrations/{quote(name, safe='')}", {}, body))
 
-    def consumer_seen(self, name: str, consumer: str, reader: str) -> State:
+    def consumer_seen(self, name: str, consumer: str, reader: str) -> MigrationState:
         """Report that a consumer runs, and its reader schema."""
         body = {"consumer": consumer, "reader": reader}
         return _state(self._ask("POST", f"/migrations/{quote(name, safe='')}/seen", {}, body))
 
     # Answers
 
-    def _with_references(self, definition: Definition, depth: int) -> Fetched:
+    def _with_references(self, definition: Definition, depth: int) -> FetchedSchema:
         if depth > DEEPEST_REFERENCES:
             raise RegistryError(
                 f"{self.shown}: references lead through more than {DEEPEST_REFERENCES} schemas"
             )
-        return Fetched(
+        return FetchedSchema(
             definition, {each.name: self._referred(each, depth + 1) for each in definition.references}
         )
 
-    def _referred(self, reference: Reference, depth: int) -> Fetched:
+    def _referred(self, reference: Reference, depth: int) -> FetchedSchema:
         place = (reference.subject, reference.version)
         if place not in self._fetched:
             version = self.version(*place, Deleted.INCLUDED)
@@ -312,9 +312,9 @@ def _compatibility(answer: Answer) -> tuple[Level, Policy]:
     return Level(level.text()), policy_of(written.text() if written.value else Policy.STRICT)
 
 
-def _state(answer: Answer) -> State:
+def _state(answer: Answer) -> MigrationState:
     try:
-        return State.read(answer.fields())
+        return MigrationState.read(answer.fields())
     except ValueError:
         answer.refuse("the state of a migration")
 

@@ -12,14 +12,14 @@ from datetime import datetime
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_micros
-from latecomer.schemas.migrations import Read, Rules, State
+from latecomer.schemas.migrations import MigrationRules, MigrationState, Read
 from latecomer.schemas.registry import contracts, migrating, policy, refusals, tables
 from latecomer.schemas.registry.names import LARGEST, LATEST
 from latecomer.schemas.registry.questions import Questions
 from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode, Version
-from latecomer.schemas.registry.schemas import Recent, Sent, chosen
+from latecomer.schemas.registry.schemas import RecentValues, Sent, chosen
 from latecomer.schemas.registry.settings import ABOUT, CONFIG, MODE, utc_now
-from latecomer.schemas.registry.tables import Database, Place, Session
+from latecomer.schemas.registry.tables import Database, SubjectVersion, Transaction
 
 _REMEMBERED = 500
 _READ = "read"
@@ -50,7 +50,7 @@ class Registry(Questions):
 
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
         super().__init__(database, clock)
-        self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
+        self._noted: RecentValues[tuple[str, int], int] = RecentValues(_REMEMBERED)
         """Token and id → when the read was noted last."""
 
     # Registering
@@ -78,10 +78,10 @@ class Registry(Questions):
         with self._database.writing() as session:
             return self._registered(session, actor, asked)
 
-    def _registered(self, session: Session, actor: Actor, asked: _Asked) -> Version:
+    def _registered(self, session: Transaction, actor: Actor, asked: _Asked) -> Version:
         return self._existing(session, asked) or self._register(session, actor, asked)
 
-    def _existing(self, session: Session, asked: _Asked) -> Version | None:
+    def _existing(self, session: Transaction, asked: _Asked) -> Version | None:
         """The existing version of a subject with this schema, and with the id and version in the request."""
         if not asked.schema.text:
             return None
@@ -97,7 +97,7 @@ class Registry(Questions):
                 return tables.filled(session, place)
         return None
 
-    def _register(self, session: Session, actor: Actor, asked: _Asked) -> Version:
+    def _register(self, session: Transaction, actor: Actor, asked: _Asked) -> Version:
         subject, schema, number, version = asked.subject, asked.schema, asked.number, asked.version
         mode = self._mode(session, subject)
         policy.require_registrable(mode, subject, number)
@@ -126,7 +126,7 @@ class Registry(Questions):
             raise refusals.not_permitted(
                 f"'{subject}' has a version {LARGEST}, the largest; there is no next one."
             )
-        place = Place(subject, given, _id_for(session, new.identity, number), False, self._clock())
+        place = SubjectVersion(subject, given, _id_for(session, new.identity, number), False, self._clock())
         was = next((each for each in every if each.version == given), None)
         if was is not None:
             _make_room(session, was, place.id)
@@ -138,7 +138,7 @@ class Registry(Questions):
         return tables.filled(session, place)
 
     def _completed(
-        self, session: Session, asked: _Asked, live: Sequence[Place], following: int
+        self, session: Transaction, asked: _Asked, live: Sequence[SubjectVersion], following: int
     ) -> Definition:
         """A schema, completed from the version before it and from the settings."""
         schema = asked.schema
@@ -159,12 +159,14 @@ class Registry(Questions):
             schema, metadata=metadata, rules=contracts.merged_rules(first_rules, rules, last_rules)
         )
 
-    def _sent(self, session: Session, subject: str, schema: Definition) -> Sent:
+    def _sent(self, session: Transaction, subject: str, schema: Definition) -> Sent:
         """A schema to register. In IMPORT it may refer to deleted versions."""
         imports = self._mode(session, subject) is Mode.IMPORT
         return self._schemas.sent(session, schema, deleted=Deleted.INCLUDED if imports else Deleted.LEFT_OUT)
 
-    def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
+    def _require_compatible(
+        self, session: Transaction, subject: str, new: Sent, live: Sequence[SubjectVersion]
+    ) -> None:
         problems = self._complaints(session, subject, new, live)
         if problems:
             level = self._config(session, subject).level
@@ -203,7 +205,9 @@ class Registry(Questions):
             self._delete(session, actor, doomed, permanent)
             return [place.version for place in doomed]
 
-    def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
+    def _delete(
+        self, session: Transaction, actor: Actor, places: Sequence[SubjectVersion], permanent: bool
+    ) -> None:
         # A deleted schema can still be looked up by its id, and needs its references.
         whose = Deleted.INCLUDED if permanent else Deleted.LEFT_OUT
         for place in places:
@@ -233,12 +237,12 @@ class Registry(Questions):
 
     # Migrations
 
-    def migration(self, name: str) -> State:
+    def migration(self, name: str) -> MigrationState:
         """The state of a migration. One that has not begun has the revision 0."""
         with self._database.reading() as session:
             state = migrating.state_of(session, name)
             reads = {}
-            for consumer in () if state.phase is None else Rules.read(state.rules).consumers:
+            for consumer in () if state.phase is None else MigrationRules.read(state.rules).consumers:
                 read = tables.setting(session, _READ, _read_place(state.subject, consumer))
                 if read is not None:
                     reads[consumer] = Read.read(read)
@@ -263,7 +267,7 @@ class Registry(Questions):
     def _micros(self) -> int:
         return to_micros(datetime.fromisoformat(self._clock()))
 
-    def change_migration(self, actor: Actor, name: str, change: migrating.Change) -> State:
+    def change_migration(self, actor: Actor, name: str, change: migrating.MigrationChange) -> MigrationState:
         """Advance a migration or roll it back, and register or delete the schema of the phase. Or store a measurement,
         or other rules."""
         with self._database.writing() as session:
@@ -286,7 +290,7 @@ class Registry(Questions):
                 self._audit(session, actor, words, change.subject, version, *accounts)
             return after
 
-    def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
+    def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> MigrationState:
         """Store that a consumer runs, and its reader schema. A changed schema is audited."""
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
@@ -304,20 +308,20 @@ class Registry(Questions):
                 self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *bodies)
             return after
 
-    def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
+    def _withdraw(self, session: Transaction, actor: Actor, subject: str, version: int | None) -> None:
         """Delete a version, not permanently, unless it is deleted already."""
         every = tables.places(session, Deleted.LEFT_OUT, subject)
         self._delete(session, actor, [place for place in every if place.version == version], False)
 
 
-def _latest_text(session: Session, subject: str) -> str | None:
+def _latest_text(session: Transaction, subject: str) -> str | None:
     """The text of the latest schema of a subject, if it has one."""
     every = tables.places(session, Deleted.LEFT_OUT, subject)
     schema = tables.definition(session, every[-1].id) if every else None
     return None if schema is None else schema.text
 
 
-def _id_for(session: Session, key: str, asked: int | None) -> int:
+def _id_for(session: Transaction, key: str, asked: int | None) -> int:
     """The id of a schema: the one that was asked for, else the one that it has, else a new one."""
     if asked is None:
         known = tables.ids_of_identity(session, key)
@@ -332,7 +336,7 @@ def _id_for(session: Session, key: str, asked: int | None) -> int:
     return asked
 
 
-def _make_room(session: Session, place: Place, number: int) -> None:
+def _make_room(session: Transaction, place: SubjectVersion, number: int) -> None:
     """Remove a version that an import replaces. Refused if a reference would then mean another schema."""
     by = tables.referring_ids(session, place.subject, place.version, Deleted.INCLUDED)
     if by and place.id != number:

@@ -16,7 +16,7 @@ from pathlib import Path
 from latecomer.errors import RegistryError, first_line
 from latecomer.schemas.registry import tables
 from latecomer.schemas.registry.postgres_store import PostgresDatabase
-from latecomer.schemas.registry.tables import Database, Session, StorageError
+from latecomer.schemas.registry.tables import Database, StorageError, Transaction
 
 BUSY_SECONDS = 30.0
 APPLICATION = 0x4C637267
@@ -75,20 +75,20 @@ class SqliteDatabase:
                 self._idle.get_nowait().close()
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[Transaction]:
         with self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN")
             try:
-                yield Session(connection.execute)
+                yield Transaction(connection.execute)
             finally:
                 connection.execute("ROLLBACK")
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[Transaction]:
         with self._write_lock, self._errors_explained(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield Session(connection.execute)
+                yield Transaction(connection.execute)
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -149,7 +149,7 @@ class SqliteDatabase:
             # A step may recreate a table that others refer to.
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("BEGIN IMMEDIATE")
-            session = Session(connection.execute)
+            session = Transaction(connection.execute)
             is_new = not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'")
             if is_new:
                 session.run(f"PRAGMA application_id = {APPLICATION}")

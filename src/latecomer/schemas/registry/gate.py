@@ -18,7 +18,7 @@ from latecomer.model.hosts import is_own_name
 from latecomer.schemas.registry.bodies import LARGEST_HEAD, MEDIA
 from latecomer.schemas.registry.records import NOBODY, Actor
 from latecomer.schemas.registry.refusals import Refused
-from latecomer.schemas.registry.tokens import Scope, Token, Tokens
+from latecomer.schemas.registry.tokens import Scope, StoredToken, Tokens
 
 Environment = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -131,7 +131,7 @@ def decoded(segment: str) -> str:
         raise Refused(400, "The path is not UTF-8 once it is decoded.") from None
 
 
-def _token(tokens: Tokens, authorization: str) -> Token | None:
+def _token(tokens: Tokens, authorization: str) -> StoredToken | None:
     """The token in `Bearer TOKEN`, or in `Basic` with its name as the user and the token as the password."""
     kind, _, rest = authorization.partition(" ")
     if kind.lower() == "bearer":

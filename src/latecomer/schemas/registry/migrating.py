@@ -8,14 +8,21 @@ from dataclasses import dataclass, replace
 from latecomer.errors import LatecomerError, did_you_mean
 from latecomer.schemas.avro import parse_schema
 from latecomer.schemas.avro.types import Record
-from latecomer.schemas.migrations import Measured, Phase, Rules, Seen, State, reader_problems
+from latecomer.schemas.migrations import (
+    LastSeen,
+    MeasuredDrift,
+    MigrationRules,
+    MigrationState,
+    Phase,
+    reader_problems,
+)
 from latecomer.schemas.migrations.deciding import waiting
 from latecomer.schemas.migrations.definition import NAME
 from latecomer.schemas.migrations.phases import steps
 from latecomer.schemas.registry import tables
 from latecomer.schemas.registry.records import Definition
 from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
-from latecomer.schemas.registry.tables import Session
+from latecomer.schemas.registry.tables import Transaction
 
 MIGRATION = "migration"
 CONFLICT = 40950
@@ -26,7 +33,7 @@ MOST_CONSUMERS = 1000
 
 
 @dataclass(frozen=True)
-class Change:
+class MigrationChange:
     """A change of a migration, by somebody who has seen a revision of it."""
 
     revision: int
@@ -38,7 +45,7 @@ class Change:
     """The schema to register with the change."""
     measured: tuple[int, int] | None = None
     """Events, and how many of them drift."""
-    rules: Rules | None = None
+    rules: MigrationRules | None = None
     """The rules from then on: given when the migration begins, or in a step of their own."""
 
 
@@ -59,20 +66,20 @@ def phase_of(written: str | None) -> Phase | None:
     return Phase(written)
 
 
-def state_of(session: Session, name: str) -> State:
+def state_of(session: Transaction, name: str) -> MigrationState:
     """The state of a migration. One that has not begun has the revision 0."""
     body = tables.setting(session, MIGRATION, name)
-    return State(name) if body is None else State.read(body)
+    return MigrationState(name) if body is None else MigrationState.read(body)
 
 
-def keep(session: Session, state: State, *, is_news: bool = True) -> State:
+def keep(session: Transaction, state: MigrationState, *, is_news: bool = True) -> MigrationState:
     """Store a changed state. It gets the next revision, unless the change does not matter for a decision."""
     kept = replace(state, revision=state.revision + is_news)
     tables.put_setting(session, MIGRATION, state.name, kept.body())
     return kept
 
 
-def require_possible(state: State, change: Change) -> None:
+def require_possible(state: MigrationState, change: MigrationChange) -> None:
     """Refuse a change of an old revision, and one that skips a phase or does not fit the phase."""
     if change.revision != state.revision:
         raise Refused(
@@ -94,19 +101,19 @@ def require_possible(state: State, change: Change) -> None:
     if (change.schema is not None) != registers:
         raise unusable("a schema is sent to enter expand or contract, and only then")
     moves = state.phase is not None and change.phase != state.phase
-    if moves and change.rules is not None and change.rules != Rules.read(state.rules):
+    if moves and change.rules is not None and change.rules != MigrationRules.read(state.rules):
         raise unusable("other rules need a step of their own, which stays in its phase")
     if moves and change.measured is not None:
         raise unusable("a measurement needs a step of its own, which stays in its phase")
 
 
-def require_due(state: State, change: Change, now: int, latest: str | None) -> None:
+def require_due(state: MigrationState, change: MigrationChange, now: int, latest: str | None) -> None:
     """Refuse to advance if the phase is too young, too many events drift, the file has changed, or a consumer was seen
     with a schema that needs the old shape. Going back is never refused. `latest` is the latest schema of the subject
     before contract."""
     if state.phase is None or steps(state.phase, change.phase) < 1:
         return
-    rules = Rules.read(state.rules)
+    rules = MigrationRules.read(state.rules)
     reasons = waiting(state, rules, now)
     if change.identity != state.identity:
         reasons.append("it has other fields or expressions than when it began")
@@ -118,7 +125,7 @@ def require_due(state: State, change: Change, now: int, latest: str | None) -> N
         )
 
 
-def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[str]:
+def _needed(state: MigrationState, rules: MigrationRules, latest: str, contracted: str) -> list[str]:
     """Which consumers were last seen with a schema that needs fields that contract removes."""
     try:
         before, after = (parse_schema(text, strict=False) for text in (latest, contracted))
@@ -134,19 +141,19 @@ def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[st
     ]
 
 
-def withdrawn_version(state: State, change: Change) -> int | None:
+def withdrawn_version(state: MigrationState, change: MigrationChange) -> int | None:
     """The version that a rollback deletes, not permanently; None if it deletes none."""
     if steps(state.phase, change.phase) >= 0:
         return None
     return {Phase.EXPAND: state.expanded, Phase.CONTRACT: state.contracted}.get(state.phase or Phase.MIGRATE)
 
 
-def changed(state: State, change: Change, version: int | None, now: int) -> State:
+def changed(state: MigrationState, change: MigrationChange, version: int | None, now: int) -> MigrationState:
     """The state after a change. `version` is the version that was registered with it."""
-    measured = state.measured if change.measured is None else Measured(now, *change.measured)
+    measured = state.measured if change.measured is None else MeasuredDrift(now, *change.measured)
     rules = state.rules if change.rules is None else change.rules.body()
     if state.phase is None and change.phase is not None and change.rules is None:
-        rules = Rules().body()
+        rules = MigrationRules().body()
     after = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
     if change.phase == state.phase:
         return after
@@ -164,7 +171,7 @@ def changed(state: State, change: Change, version: int | None, now: int) -> Stat
     )
 
 
-def with_seen(state: State, consumer: str, reader: str, now: int) -> State:
+def with_seen(state: MigrationState, consumer: str, reader: str, now: int) -> MigrationState:
     """The state after a consumer was seen with a schema."""
     if not consumer.strip() or len(consumer) > 300:
         raise unusable(
@@ -176,14 +183,14 @@ def with_seen(state: State, consumer: str, reader: str, now: int) -> State:
         parse_schema(reader)
     except LatecomerError as error:
         raise invalid_schema(str(error)) from None
-    return replace(state, seen={**state.seen, consumer: Seen(now, json.dumps(json.loads(reader)))})
+    return replace(state, seen={**state.seen, consumer: LastSeen(now, json.dumps(json.loads(reader)))})
 
 
 def shown(phase: Phase | None) -> str:
     return "no phase yet" if phase is None else str(phase)
 
 
-def account(state: State) -> dict[str, object]:
+def account(state: MigrationState) -> dict[str, object]:
     """A state as the audit stores it."""
     body = state.body()
     kept = ("revision", "phase", "expanded", "contracted", "measured", "rules")

@@ -14,7 +14,7 @@ from latecomer.config import postgres_server as server
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import redacted
 from latecomer.schemas.registry import tables
-from latecomer.schemas.registry.tables import Session, StorageError
+from latecomer.schemas.registry.tables import StorageError, Transaction
 
 FRESH_SECONDS = 1.0
 """A connection that was idle for longer is tested before use."""
@@ -42,12 +42,12 @@ class PostgresDatabase:
                 self._idle.get_nowait()[1].close()
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[Transaction]:
         with self._transaction("REPEATABLE_READ") as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[Transaction]:
         # Reads after the lock must see the commit before it: the snapshot of a transaction may be older.
         with self._transaction("READ_COMMITTED") as session:
             session.run("LOCK TABLE registry_format IN EXCLUSIVE MODE")
@@ -55,7 +55,7 @@ class PostgresDatabase:
             yield session
 
     @contextmanager
-    def _transaction(self, isolation: str) -> Iterator[Session]:
+    def _transaction(self, isolation: str) -> Iterator[Transaction]:
         from psycopg import IsolationLevel
 
         with self._errors_explained():
@@ -63,7 +63,7 @@ class PostgresDatabase:
             try:
                 connection.isolation_level = IsolationLevel[isolation]
                 with server.transaction(connection):
-                    yield Session(partial(_execute, connection))
+                    yield Transaction(partial(_execute, connection))
             except server.driver().Error:
                 connection.close()
                 raise

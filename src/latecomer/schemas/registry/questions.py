@@ -9,10 +9,10 @@ from latecomer.schemas.levels import Breach, Level, compared
 from latecomer.schemas.registry import contracts, policy, refusals, tables
 from latecomer.schemas.registry.kinds import Parsed, complaints
 from latecomer.schemas.registry.names import LATEST
-from latecomer.schemas.registry.records import Definition, Deleted, Entry, Version
+from latecomer.schemas.registry.records import AuditEntry, Definition, Deleted, Version
 from latecomer.schemas.registry.schemas import Found, Sent, chosen
 from latecomer.schemas.registry.settings import CONFIG, Settings
-from latecomer.schemas.registry.tables import Place, Session
+from latecomer.schemas.registry.tables import SubjectVersion, Transaction
 
 
 class Questions(Settings):
@@ -114,7 +114,7 @@ class Questions(Settings):
         with self._database.reading() as session:
             return tables.largest_id(session)
 
-    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
+    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[SubjectVersion]:
         """The versions of subjects that have an id."""
         with self._database.reading() as session:
             if tables.definition(session, number) is None:
@@ -156,18 +156,20 @@ class Questions(Settings):
                     raise refusals.version_not_found(which)
             return self._complaints(session, subject, new, places)
 
-    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
+    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[AuditEntry]:
         """Changes after a number, the oldest first."""
         with self._database.reading() as session:
             return tables.entries(session, after, limit, subject)
 
-    def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
+    def _require_valid(self, session: Transaction, subject: str, new: Sent, normalize: bool) -> None:
         """Refuse a schema that the specification forbids, if the settings ask for that."""
         config = self._config(session, subject)
         if normalize or config.get(policy.NORMALIZE) or config.get(policy.VALIDATE):
             self._schemas.sent(session, new.definition, strict=True)
 
-    def _complaints(self, session: Session, subject: str, new: Sent, places: Sequence[Place]) -> list[Breach]:
+    def _complaints(
+        self, session: Transaction, subject: str, new: Sent, places: Sequence[SubjectVersion]
+    ) -> list[Breach]:
         config = self._config(session, subject)
         group = None if config.level is Level.NONE else config.get(policy.GROUP)
         if group is not None:  # only versions with the same value are compared
@@ -180,7 +182,7 @@ class Questions(Settings):
         return complaints(new.parsed, olds, config.level, config.policy)
 
 
-def _property(session: Session, place: Place, name: str) -> str | None:
+def _property(session: Transaction, place: SubjectVersion, name: str) -> str | None:
     """A property of the metadata of a version."""
     found = tables.definition(session, place.id)
     return None if found is None else contracts.property_of(found.metadata, name)

@@ -110,7 +110,7 @@ class Actor:
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """A change in the audit."""
 
     number: int

@@ -17,7 +17,7 @@ from latecomer.schemas.registry import contracts, refusals, tables
 from latecomer.schemas.registry.kinds import Parsed, identity, parsed, require_kind
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference
-from latecomer.schemas.registry.tables import Place, Session
+from latecomer.schemas.registry.tables import SubjectVersion, Transaction
 
 MOST_REFERENCES = 200
 _REMEMBERED = 500
@@ -26,10 +26,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class RecentValues(Generic[K, V]):
     """A cache of the values used last, for several threads.
 
-    >>> found = Recent[str, int](2)
+    >>> found = RecentValues[str, int](2)
     >>> for name, value in zip("abc", (1, 2, 3)):
     ...     found.put(name, value)
     >>> found.get("a"), found.get("c")
@@ -65,27 +65,27 @@ class Sent(NamedTuple):
     """The identity without metadata and rules."""
 
 
-class Kept(NamedTuple):
+class StoredSchema(NamedTuple):
     """The stored schema of an id, and the length of its longest chain of references."""
 
     parsed: Parsed
     height: int
 
 
-Found = dict[int, Kept]
+Found = dict[int, StoredSchema]
 
 
 class Schemas:
     """Parses schemas, and remembers the last ones."""
 
     def __init__(self) -> None:
-        self._kept: Recent[int, Kept] = Recent(_REMEMBERED)
-        self._sent: Recent[Hashable, Parsed] = Recent(_SENT)
+        self._kept: RecentValues[int, StoredSchema] = RecentValues(_REMEMBERED)
+        self._sent: RecentValues[Hashable, Parsed] = RecentValues(_SENT)
         """Schemas that were sent. They are parsed before the writing transaction, which blocks others."""
 
     def sent(
         self,
-        session: Session,
+        session: Transaction,
         schema: Definition,
         *,
         strict: bool = False,
@@ -118,7 +118,7 @@ class Schemas:
         full = Definition(result.text_of(schema.text), schema.type, tuple(ids), *contract)
         return Sent(full, result, identity(result, ids, contract), identity(result, ids))
 
-    def kept(self, session: Session, number: int, found: Found) -> Kept:
+    def kept(self, session: Transaction, number: int, found: Found) -> StoredSchema:
         """The stored schema of an id. `found` has those that this transaction has parsed already."""
         known = found.get(number) or self._kept.get(number)
         if known is None:
@@ -129,12 +129,14 @@ class Schemas:
                 each.name: self.kept(session, _exact(session, each).id, found) for each in schema.references
             }
             height = 1 + max((each.height for each in below.values()), default=-1)
-            known = Kept(parsed(schema, {name: each.parsed for name, each in below.items()}), height)
+            known = StoredSchema(parsed(schema, {name: each.parsed for name, each in below.items()}), height)
             self._kept.put(number, known)
         found[number] = known
         return known
 
-    def same(self, session: Session, subject: str, sent: Sent, places: Sequence[Place]) -> list[Place]:
+    def same(
+        self, session: Transaction, subject: str, sent: Sent, places: Sequence[SubjectVersion]
+    ) -> list[SubjectVersion]:
         """The versions of a subject that are this schema, the latest first.
 
         If there are none: the versions that are this schema once their references are written out, since a program
@@ -152,7 +154,7 @@ class Schemas:
             and self._is_alike(session, sent, place, found)
         ]
 
-    def _is_alike(self, session: Session, sent: Sent, place: Place, found: Found) -> bool:
+    def _is_alike(self, session: Transaction, sent: Sent, place: SubjectVersion, found: Found) -> bool:
         definition = tables.definition(session, place.id)
         if definition is None or not contracts.has_same_contract(sent.definition, definition, place.version):
             return False
@@ -167,7 +169,7 @@ class Schemas:
         return identity(kept, ids) == sent.bare
 
 
-def chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
+def chosen(session: Transaction, subject: str, which: int, deleted: Deleted) -> SubjectVersion:
     every = tables.places(session, Deleted.INCLUDED, subject)
     candidates = [place for place in every if deleted.takes(place.deleted)]
     if not candidates:
@@ -180,7 +182,7 @@ def chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Plac
     return place
 
 
-def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place:
+def _referred(session: Transaction, reference: Reference, deleted: Deleted) -> SubjectVersion:
     """The version that a new schema refers to."""
     try:
         return chosen(session, reference.subject, reference.version, deleted)
@@ -191,5 +193,5 @@ def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place
         ) from None
 
 
-def _exact(session: Session, reference: Reference) -> Place:
+def _exact(session: Transaction, reference: Reference) -> SubjectVersion:
     return chosen(session, reference.subject, reference.version, Deleted.INCLUDED)

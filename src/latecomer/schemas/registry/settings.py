@@ -12,7 +12,7 @@ from latecomer.schemas.registry.policy import InForce
 from latecomer.schemas.registry.records import Actor, Deleted, Mode
 from latecomer.schemas.registry.refusals import NO_LEVEL, NO_MODE
 from latecomer.schemas.registry.schemas import Schemas
-from latecomer.schemas.registry.tables import EVERYWHERE, Database, Session
+from latecomer.schemas.registry.tables import EVERYWHERE, Database, Transaction
 
 CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
 
@@ -124,21 +124,21 @@ class Settings:
 
     # What all operations share
 
-    def _settings(self, session: Session, kind: str, subject: str | None) -> tuple[Any, Any]:
+    def _settings(self, session: Transaction, kind: str, subject: str | None) -> tuple[Any, Any]:
         """The setting of the subject, and that of the registry."""
         own = None if subject is None else tables.setting(session, kind, subject)
         return own, tables.setting(session, kind)
 
-    def _config(self, session: Session, subject: str | None) -> InForce:
+    def _config(self, session: Transaction, subject: str | None) -> InForce:
         return InForce(*self._settings(session, CONFIG, subject))
 
-    def _mode(self, session: Session, subject: str | None) -> Mode:
+    def _mode(self, session: Transaction, subject: str | None) -> Mode:
         return policy.mode_in_force(*self._settings(session, MODE, subject))
 
-    def _naming(self, session: Session) -> Naming:
+    def _naming(self, session: Transaction) -> Naming:
         return policy.naming_of(tables.setting(session, NAMING))
 
-    def _change(self, session: Session, actor: Actor, kind: str, subject: str | None, value: Any) -> None:
+    def _change(self, session: Transaction, actor: Actor, kind: str, subject: str | None, value: Any) -> None:
         place = subject or EVERYWHERE
         before = tables.setting(session, kind, place)
         if before == value:
@@ -152,7 +152,7 @@ class Settings:
 
     def _audit(
         self,
-        session: Session,
+        session: Transaction,
         actor: Actor,
         action: str,
         subject: str | None,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from latecomer.errors import RegistryError
-from latecomer.schemas.registry.records import Actor, Definition, Deleted, Entry, Reference, Version
+from latecomer.schemas.registry.records import Actor, AuditEntry, Definition, Deleted, Reference, Version
 
 FORMAT = 3
 """The format of the tables. Earlier ones are migrated; later ones are refused."""
@@ -56,7 +56,7 @@ class StorageError(RegistryError):
 
 
 @dataclass(frozen=True)
-class Session:
+class Transaction:
     """A transaction. Values replace the question marks of a statement."""
 
     execute: Callable[[str, tuple[Any, ...]], Any]
@@ -74,18 +74,18 @@ class Database(Protocol):
     shown: str
     """Its location in messages, without secrets."""
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that reads one snapshot."""
         ...
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[Transaction]:
         """A transaction without concurrent writes. It is on disk when the block has ended."""
         ...
 
     def close(self) -> None: ...
 
 
-class Place(NamedTuple):
+class SubjectVersion(NamedTuple):
     """A version of a subject, without its schema."""
 
     subject: str
@@ -96,7 +96,7 @@ class Place(NamedTuple):
 
 
 def prepare(
-    session: Session, shown: str, *, is_new: bool, triggers: Sequence[str], to_format_2: Sequence[str]
+    session: Transaction, shown: str, *, is_new: bool, triggers: Sequence[str], to_format_2: Sequence[str]
 ) -> None:
     """Create the tables, or bring them to the present format. Triggers and the step to format 2 differ by database."""
     if is_new:
@@ -117,7 +117,7 @@ def prepare(
 # Schemas
 
 
-def definition(session: Session, number: int) -> Definition | None:
+def definition(session: Transaction, number: int) -> Definition | None:
     """The schema of an id; None if there is no such id, or all of its versions were deleted permanently."""
     rows = session.rows(
         "SELECT text, type, contract FROM registry_schemas WHERE id = ? AND text IS NOT NULL", number
@@ -132,23 +132,23 @@ def definition(session: Session, number: int) -> Definition | None:
     return Definition(text, kind, tuple(Reference(*row) for row in references), metadata, rules)
 
 
-def ids_of_identity(session: Session, identity: str) -> list[int]:
+def ids_of_identity(session: Transaction, identity: str) -> list[int]:
     """The ids of a schema, first the one for new versions."""
     rows = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
     return [number for _, number in sorted(rows)]
 
 
-def identity_of_id(session: Session, number: int) -> str | None:
+def identity_of_id(session: Transaction, number: int) -> str | None:
     rows = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
     return rows[0][0] if rows else None
 
 
-def guid_of_id(session: Session, number: int) -> str:
+def guid_of_id(session: Transaction, number: int) -> str:
     """The GUID of a schema, for programs that do not use ids. It is derived from the schema."""
     return str(UUID(hex=str(identity_of_id(session, number))[:32]))
 
 
-def ids_of_guid(session: Session, guid: UUID) -> list[int]:
+def ids_of_guid(session: Transaction, guid: UUID) -> list[int]:
     """The ids of the schemas with a GUID that can be read."""
     rows = session.rows(
         "SELECT id FROM registry_schemas WHERE identity LIKE ? AND text IS NOT NULL ORDER BY id",
@@ -157,11 +157,11 @@ def ids_of_guid(session: Session, guid: UUID) -> list[int]:
     return [number for (number,) in rows]
 
 
-def largest_id(session: Session) -> int:
+def largest_id(session: Transaction) -> int:
     return int(session.rows("SELECT COALESCE(MAX(id), 0) FROM registry_schemas")[0][0])
 
 
-def keep_schema(session: Session, number: int, identity: str, schema: Definition) -> None:
+def keep_schema(session: Transaction, number: int, identity: str, schema: Definition) -> None:
     """Store a schema under its id, unless it is stored already."""
     has_contract = schema.metadata or schema.rules
     contract = json.dumps([schema.metadata, schema.rules]) if has_contract else None
@@ -178,7 +178,7 @@ def keep_schema(session: Session, number: int, identity: str, schema: Definition
         session.run(insert, number, each.name, each.subject, each.version, place)
 
 
-def forget_unused(session: Session, numbers: Iterable[int]) -> None:
+def forget_unused(session: Transaction, numbers: Iterable[int]) -> None:
     """Remove the texts of ids that no version uses any more."""
     for number in set(numbers):
         if not session.rows("SELECT 1 FROM registry_versions WHERE id = ? LIMIT 1", number):
@@ -186,7 +186,7 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
             session.run("DELETE FROM registry_references WHERE id = ?", number)
 
 
-def ids_with_more(session: Session, subject: str) -> set[int]:
+def ids_with_more(session: Transaction, subject: str) -> set[int]:
     """The ids of a subject's versions with references or a contract."""
     rows = session.rows(
         "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_schemas s ON s.id = v.id "
@@ -197,7 +197,7 @@ def ids_with_more(session: Session, subject: str) -> set[int]:
     return {number for (number,) in rows}
 
 
-def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
+def referring_ids(session: Transaction, subject: str, version: int, deleted: Deleted) -> list[int]:
     """The ids of schemas that refer to a version of a subject."""
     rows = session.rows(
         "SELECT DISTINCT r.id, v.deleted FROM registry_references r JOIN registry_versions v ON v.id = r.id "
@@ -213,24 +213,25 @@ def referring_ids(session: Session, subject: str, version: int, deleted: Deleted
 _PLACES = "SELECT subject, version, id, deleted, registered_at FROM registry_versions"
 
 
-def places(session: Session, deleted: Deleted, subject: str | None = None) -> list[Place]:
+def places(session: Transaction, deleted: Deleted, subject: str | None = None) -> list[SubjectVersion]:
     """Versions of a subject, or of all, by subject and number."""
     where, values = ("", ()) if subject is None else (" WHERE subject = ?", (subject,))
     return _places(session.rows(_PLACES + where, *values), deleted)
 
 
-def places_of_id(session: Session, number: int, deleted: Deleted) -> list[Place]:
+def places_of_id(session: Transaction, number: int, deleted: Deleted) -> list[SubjectVersion]:
     return _places(session.rows(f"{_PLACES} WHERE id = ?", number), deleted)
 
 
-def _places(rows: Iterable[Any], deleted: Deleted) -> list[Place]:
+def _places(rows: Iterable[Any], deleted: Deleted) -> list[SubjectVersion]:
     versions = [
-        Place(subject, version, number, bool(gone), at) for subject, version, number, gone, at in rows
+        SubjectVersion(subject, version, number, bool(gone), at)
+        for subject, version, number, gone, at in rows
     ]
     return sorted(each for each in versions if deleted.takes(each.deleted))
 
 
-def filled(session: Session, place: Place) -> Version:
+def filled(session: Transaction, place: SubjectVersion) -> Version:
     """A version with its schema."""
     schema = definition(session, place.id)
     if schema is None:
@@ -239,39 +240,39 @@ def filled(session: Session, place: Place) -> Version:
     return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at, guid)
 
 
-def add_version(session: Session, place: Place) -> None:
+def add_version(session: Transaction, place: SubjectVersion) -> None:
     insert = (
         "INSERT INTO registry_versions (subject, version, id, deleted, registered_at) VALUES (?, ?, ?, ?, ?)"
     )
     session.run(insert, place.subject, place.version, place.id, int(place.deleted), place.registered_at)
 
 
-def mark_deleted(session: Session, subject: str, version: int) -> None:
+def mark_deleted(session: Transaction, subject: str, version: int) -> None:
     session.run(
         "UPDATE registry_versions SET deleted = 1 WHERE subject = ? AND version = ?", subject, version
     )
 
 
-def remove_version(session: Session, subject: str, version: int) -> None:
+def remove_version(session: Transaction, subject: str, version: int) -> None:
     session.run("DELETE FROM registry_versions WHERE subject = ? AND version = ?", subject, version)
 
 
 # Settings
 
 
-def setting(session: Session, kind: str, subject: str = EVERYWHERE) -> Any:
+def setting(session: Transaction, kind: str, subject: str = EVERYWHERE) -> Any:
     """A setting; None if it is not set."""
     rows = session.rows("SELECT value FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
     return json.loads(rows[0][0]) if rows else None
 
 
-def settings(session: Session, kind: str) -> dict[str, Any]:
+def settings(session: Transaction, kind: str) -> dict[str, Any]:
     """Subject → setting of a kind."""
     rows = session.rows("SELECT subject, value FROM registry_settings WHERE kind = ?", kind)
     return {subject: json.loads(value) for subject, value in rows}
 
 
-def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:
+def put_setting(session: Transaction, kind: str, subject: str, value: Any) -> None:
     insert = (
         "INSERT INTO registry_settings (kind, subject, value) VALUES (?, ?, ?) "
         "ON CONFLICT (kind, subject) DO UPDATE SET value = excluded.value"
@@ -279,7 +280,7 @@ def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:
     session.run(insert, kind, subject, json.dumps(value))
 
 
-def remove_setting(session: Session, kind: str, subject: str) -> None:
+def remove_setting(session: Transaction, kind: str, subject: str) -> None:
     session.run("DELETE FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
 
 
@@ -287,7 +288,7 @@ def remove_setting(session: Session, kind: str, subject: str) -> None:
 
 
 def add_entry(
-    session: Session,
+    session: Transaction,
     at: str,
     actor: Actor,
     action: str,
@@ -305,7 +306,7 @@ def add_entry(
     session.run(insert, at, actor.name, actor.address, action, subject, version, *bodies)
 
 
-def entries(session: Session, after: int, limit: int, subject: str | None) -> list[Entry]:
+def entries(session: Transaction, after: int, limit: int, subject: str | None) -> list[AuditEntry]:
     """Entries after a number, the oldest first."""
     only, values = ("", ()) if subject is None else (" AND subject = ?", (subject,))
     select = (
@@ -313,4 +314,4 @@ def entries(session: Session, after: int, limit: int, subject: str | None) -> li
         f"WHERE number > ?{only} ORDER BY number LIMIT ?"
     )
     rows = session.rows(select, after, *values, limit)
-    return [Entry(*row[:-2], *map(json.loads, row[-2:])) for row in rows]
+    return [AuditEntry(*row[:-2], *map(json.loads, row[-2:])) for row in rows]

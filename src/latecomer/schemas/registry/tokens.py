@@ -48,7 +48,7 @@ class Scope(IntEnum):
 
 
 @dataclass(frozen=True)
-class Token:
+class StoredToken:
     """A token as it is stored, without its secret."""
 
     name: str
@@ -61,17 +61,17 @@ class Token:
         return f"{self.name} {self.scope.word} sha256:{self.digest.hex()}"
 
 
-def new_token(name: str, scope: Scope) -> tuple[str, Token]:
+def new_token(name: str, scope: Scope) -> tuple[str, StoredToken]:
     """A new secret, which is shown once, and the token to store."""
     if not _NAME.fullmatch(name):
         raise RegistryError(
             f"{name[:40]!r} cannot be a token's name; write letters, digits, dots, @, - or _, at most 100"
         )
     secret = f"lcr_{secrets.token_urlsafe(32)}"
-    return secret, Token(name, scope, _digest(secret))
+    return secret, StoredToken(name, scope, _digest(secret))
 
 
-def add_token(path: Path, token: Token) -> None:
+def add_token(path: Path, token: StoredToken) -> None:
     """Add a token to a file. A new file can be read by its user alone."""
     try:
         before = _text_of(path) if path.exists() else ""
@@ -85,9 +85,9 @@ def add_token(path: Path, token: Token) -> None:
         file.write(f"{first}{token.line}\n")
 
 
-def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[Token, ...]:
+def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[StoredToken, ...]:
     """The tokens in a text. Errors name the place, and never show the text."""
-    tokens: dict[str, Token] = {}
+    tokens: dict[str, StoredToken] = {}
     for number, line in enumerate(re.split(r"[\n;]", text), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -106,7 +106,7 @@ def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[Token, .
     return tuple(tokens.values())
 
 
-def _read_line(line: str, place: str) -> Token:
+def _read_line(line: str, place: str) -> StoredToken:
     parts = line.split()
     digest = _HASH.fullmatch(parts[-1])
     if len(parts) != 3 or digest is None or not _NAME.fullmatch(parts[0]):
@@ -115,7 +115,7 @@ def _read_line(line: str, place: str) -> Token:
         )
     if parts[1].upper() not in Scope.__members__:
         raise RegistryError(f"{place}: the scope is not valid; write read, write or admin")
-    return Token(parts[0], Scope.of(parts[1]), bytes.fromhex(digest[1]))
+    return StoredToken(parts[0], Scope.of(parts[1]), bytes.fromhex(digest[1]))
 
 
 def _digest(secret: str) -> bytes:
@@ -125,7 +125,7 @@ def _digest(secret: str) -> bytes:
 class Tokens:
     """The valid tokens. Their file is read again when it changes, so that tokens can be revoked."""
 
-    def __init__(self, tokens: tuple[Token, ...], path: Path | None = None) -> None:
+    def __init__(self, tokens: tuple[StoredToken, ...], path: Path | None = None) -> None:
         self._tokens, self._path = tokens, path
         self._lock = threading.Lock()
         self._seen = None if path is None else _stamp(path)
@@ -134,7 +134,7 @@ class Tokens:
     def of_file(cls, path: Path) -> Tokens:
         return cls(_tokens_in(path), path)
 
-    def token_of(self, secret: str) -> Token | None:
+    def token_of(self, secret: str) -> StoredToken | None:
         """The token of a secret. The time this takes reveals nothing about the tokens."""
         self._read_again()
         digest, found = _digest(secret), None
@@ -166,7 +166,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return state.st_ino, state.st_mtime_ns, state.st_size
 
 
-def _tokens_in(path: Path) -> tuple[Token, ...]:
+def _tokens_in(path: Path) -> tuple[StoredToken, ...]:
     return read_tokens(_text_of(path), str(path))
 
 

@@ -42,7 +42,7 @@ _LARGEST = 10**300
 
 
 @dataclass(frozen=True)
-class Rules:
+class RecordRules:
     """The rules of a schema for records that are read as columns."""
 
     node: Node
@@ -56,7 +56,7 @@ class Rules:
     """Whether properties that are no columns are kept."""
 
     @classmethod
-    def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
+    def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> RecordRules:
         """`NotPlain` if a schema has rules that are not checked here. Fields that are no columns are allowed unless
         they make a record a dead letter."""
         for kind in columns.values():

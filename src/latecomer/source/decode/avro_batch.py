@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from latecomer.model.array_types import Flags, Integers, Unsigned
 from latecomer.model.types import is_decimal
-from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
+from latecomer.schemas.avro import Reading, ReadValue, Schema, logical_type, schema_of
 from latecomer.schemas.avro.reading import MARK
 from latecomer.schemas.avro.types import (
     SIZES,
@@ -177,7 +177,7 @@ def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Integers
 # Values
 
 
-class Plan:
+class AvroPlan:
     """How records of a writer's schema are read with the schema of a reading, which uses the same names."""
 
     def __init__(self, writer: Schema, reading: Reading, columns: Mapping[str, str]) -> None:
@@ -207,7 +207,7 @@ class Plan:
             columns[name] = column
         return {**columns, **{name: values[value.path] for name, value in self.extra.items()}}
 
-    def _extra(self, name: str) -> Value:
+    def _extra(self, name: str) -> ReadValue:
         """How an unknown field is read: plain numbers, texts and booleans, or null."""
         root = self.reader.resolve(self.reader.root)
         fields = root.fields if isinstance(root, Record) else ()
@@ -215,7 +215,7 @@ class Plan:
         others = [each for each in branches if each.kind != "null"]
         if len(others) != 1 or others[0].kind not in _KEPT or logical_type(others[0]) is not None:
             raise RowByRow
-        return Value((name,), _KEPT[others[0].kind])
+        return ReadValue((name,), _KEPT[others[0].kind])
 
     def _any(self, cursor: Cursor, written: Type, wanted: Type | None, path: _Path) -> _Columns:
         """The columns at this path and below it. If nothing is `wanted`, the value is passed over."""
@@ -355,7 +355,7 @@ def _enum(cursor: Cursor, source: Enum, target: Enum) -> pa.Array:
     return texts
 
 
-def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa.Array:
+def _primitive(cursor: Cursor, kind: str, target: Primitive, value: ReadValue) -> pa.Array:
     match kind, target.kind:
         case "boolean", "boolean":
             octets = cursor.bytes[cursor.skip(1)]
@@ -376,7 +376,7 @@ def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa
     raise RowByRow
 
 
-def _integers(cursor: Cursor, numbers: Integers, target: Primitive, value: Value) -> pa.Array:
+def _integers(cursor: Cursor, numbers: Integers, target: Primitive, value: ReadValue) -> pa.Array:
     wanted, logical = source_type(value.kind), logical_type(target)
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))

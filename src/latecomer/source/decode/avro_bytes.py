@@ -21,7 +21,7 @@ class TooDeep(Damaged):
     """A record has more records within one another than are read."""
 
 
-class Cursor:
+class ByteCursor:
     """A place in some bytes."""
 
     __slots__ = ("at", "data", "end")
@@ -77,7 +77,7 @@ class Cursor:
             yield from repeat(None, count)
 
 
-Read = Callable[[Cursor], Any]
+Read = Callable[[ByteCursor], Any]
 _LEAVE = -1
 """The step after those over a record that can hold itself."""
 
@@ -96,7 +96,7 @@ class Passing:
             return lambda cursor: cursor.take(size) and None
         return lambda cursor: self._pass(cursor, steps, depth)
 
-    def _pass(self, cursor: Cursor, steps: Steps, depth: int) -> None:
+    def _pass(self, cursor: ByteCursor, steps: Steps, depth: int) -> None:
         left: list[Iterator[Step]] = [iter(steps)]
         while left:
             for kind, of in left[-1]:
@@ -118,7 +118,7 @@ class Passing:
             else:
                 left.pop()
 
-    def _more(self, cursor: Cursor, kind: int, of: Any) -> list[Iterator[Step]]:
+    def _more(self, cursor: ByteCursor, kind: int, of: Any) -> list[Iterator[Step]]:
         """The steps that come next; the first of them is the last in the list."""
         if kind == NAMED:
             leave: Steps = ((_LEAVE, None),) if of in self.endless else ()

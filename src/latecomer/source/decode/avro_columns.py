@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from latecomer.model.array_types import Flags, Integers
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal, scale_of, whole_digits
-from latecomer.schemas.avro import Reading, Schema, Value, reading, schema_of
-from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
+from latecomer.schemas.avro import Reading, ReadValue, Schema, reading, schema_of
+from latecomer.source.decode.avro_batch import AvroPlan, Cursor, RowByRow
 from latecomer.source.decode.avro_data import RecordReader
 from latecomer.source.decode.json_text import (
     JsonText,
@@ -109,7 +109,7 @@ class AvroColumns:
             for name, kind in self.columns.items()
         }
 
-    def _written_shape(self, value: Value | None, kind: str) -> Shape:
+    def _written_shape(self, value: ReadValue | None, kind: str) -> Shape:
         if value is not None and value.delivered_as == "plain":
             return self._shape(value)
         if value is not None and value.delivered_as == "list" and kind != "string":
@@ -125,7 +125,7 @@ class AvroColumns:
             for test in self._value_tests(self.reading.values[name], kind)
         ]
 
-    def _value_tests(self, value: Value, kind: str) -> list[Callable[[Mapping[str, Any]], bool]]:
+    def _value_tests(self, value: ReadValue, kind: str) -> list[Callable[[Mapping[str, Any]], bool]]:
         at = _getter(value.path)
         match value.delivered_as:
             case "union":
@@ -139,7 +139,7 @@ class AvroColumns:
                 return [lambda row: _fits(at(row), value.kind, kind)]
         return []
 
-    def _shape(self, value: Value) -> Shape:
+    def _shape(self, value: ReadValue) -> Shape:
         shape: Shape = ("struct", self.reader.shapes)
         for step in value.path:
             assert not isinstance(shape, str)  # noqa: S101
@@ -163,7 +163,7 @@ class AvroColumns:
 
         return get
 
-    def _change(self, value: Value, kind: str, as_written: bool) -> Callable[[Any], Any] | None:
+    def _change(self, value: ReadValue, kind: str, as_written: bool) -> Callable[[Any], Any] | None:
         match value.delivered_as:
             case "json":
                 return JsonText().of(self._shape(value))
@@ -182,7 +182,7 @@ class AvroColumns:
             return None
         return lambda each: _cast(each, value.kind, kind)
 
-    def _text_of_union(self, value: Value) -> _Get:
+    def _text_of_union(self, value: ReadValue) -> _Get:
         """What reads a value of a union as text."""
         members = [(_getter(each.path), self._member_text(each)) for each in value.members]
 
@@ -194,7 +194,7 @@ class AvroColumns:
 
         return text
 
-    def _member_text(self, value: Value) -> Callable[[Any], str]:
+    def _member_text(self, value: ReadValue) -> Callable[[Any], str]:
         if value.delivered_as == "list":
             return JsonText().of(self._shape(value))
         change = self._change(value, value.kind, as_written=False) or (lambda each: each)
@@ -309,7 +309,7 @@ class WriterReading:
     """How the records of one writer are read: one by one, or all at once if there is a plan."""
 
     columns: AvroColumns
-    plan: Plan | None
+    plan: AvroPlan | None
 
     def at_once(
         self, data: bytes, starts: Integers, ends: Integers, whole: bool = False
@@ -357,7 +357,7 @@ def writer_reading(
     """How records of a writer's schema become these columns, with their other fields if it `keeps` them."""
     resolved, kinds = reading(reader, writer, keeps), dict(columns)
     try:
-        plan = Plan(writer, resolved, kinds)
+        plan = AvroPlan(writer, resolved, kinds)
     except RowByRow:
         plan = None
     return WriterReading(AvroColumns(writer, resolved, kinds), plan)

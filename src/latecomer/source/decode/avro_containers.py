@@ -24,7 +24,7 @@ from latecomer.config.sources import UnknownFields
 from latecomer.model.array_types import Integers
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.schemas.avro.ends import Ends
-from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
+from latecomer.source.decode.avro_bytes import MOST_ITEMS, ByteCursor, Damaged, TooDeep
 from latecomer.source.decode.avro_columns import AvroColumns, WriterReading, writer_reading
 from latecomer.source.decode.base import FileDecoder, FileSplit, SourceFile
 from latecomer.source.decode.json_text import refused_text, shape_of, stored_rows
@@ -166,7 +166,7 @@ def _blocks(opened: BinaryIO, head: Head) -> Iterator[_Block]:
         begins = opened.read(2 * _NUMBER)
         if not begins:
             return
-        cursor = Cursor(begins)
+        cursor = ByteCursor(begins)
         try:
             count, size = cursor.read_long(), cursor.read_long()
         except Damaged:
@@ -245,7 +245,7 @@ def _unpacked(packed: bytes, codec: str) -> bytes:
 def _snapped(packed: bytes) -> bytes:
     """Snappy begins with the size of the content, and Avro appends a checksum."""
     try:
-        size = Cursor(packed)
+        size = ByteCursor(packed)
         length = 0
         for shift in range(0, 35, 7):
             byte = size.take(1)[0]

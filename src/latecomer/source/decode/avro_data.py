@@ -31,7 +31,7 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-from latecomer.source.decode.avro_bytes import Cursor, Damaged, Passing, Read, TooDeep
+from latecomer.source.decode.avro_bytes import ByteCursor, Damaged, Passing, Read, TooDeep
 from latecomer.source.decode.json_text import Shape
 
 _PLAIN = {"int": "int", "long": "bigint", "bytes": "binary", "fixed": "binary", "enum": "string"}
@@ -75,7 +75,7 @@ class RecordReader:
 
     def record(self, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
         """The record that begins at a byte, and where it ends; `Damaged` if there is none."""
-        cursor = Cursor(data, at)
+        cursor = ByteCursor(data, at)
         row = self._read(cursor)
         return row, cursor.at
 
@@ -147,7 +147,7 @@ class RecordReader:
             return _refused
         defaults = {field.name: self._default(field) for field in missing}
 
-        def record(cursor: Cursor) -> dict[str, Any]:
+        def record(cursor: ByteCursor) -> dict[str, Any]:
             row = dict(defaults)
             for name, read in steps:
                 if name is None:
@@ -191,7 +191,7 @@ class RecordReader:
                 value = value.encode("iso-8859-1")
             case Primitive(kind="float" | "double"):
                 value = float(value)
-        return _changed(lambda _: value, target)(Cursor(b""))
+        return _changed(lambda _: value, target)(ByteCursor(b""))
 
     # Shapes
 
@@ -225,16 +225,16 @@ class RecordReader:
         return {field.name: self.shape(field.type) for field in fields if field.name != MARK}
 
 
-def _refused(_: Cursor) -> Any:
+def _refused(_: ByteCursor) -> Any:
     raise Damaged
 
 
-def _too_deep(_: Cursor) -> Any:
+def _too_deep(_: ByteCursor) -> Any:
     raise TooDeep
 
 
 def _chosen(reads: Sequence[Read]) -> Read:
-    def chosen(cursor: Cursor) -> Any:
+    def chosen(cursor: ByteCursor) -> Any:
         nth = cursor.read_int()
         if not 0 <= nth < len(reads):
             raise Damaged
@@ -278,18 +278,18 @@ def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
 # Plain values
 
 
-def _text(cursor: Cursor) -> str:
+def _text(cursor: ByteCursor) -> str:
     return cursor.sized().decode("utf-8", "surrogateescape")
 
 
 _OWN: dict[str, Read] = {
     "null": lambda _: None,
     "boolean": lambda cursor: cursor.take(1) == b"\1",
-    "int": Cursor.read_int,
-    "long": Cursor.read_long,
+    "int": ByteCursor.read_int,
+    "long": ByteCursor.read_long,
     "float": lambda cursor: float(_FLOAT.unpack(cursor.take(4))[0]),
     "double": lambda cursor: float(_DOUBLE.unpack(cursor.take(8))[0]),
-    "bytes": Cursor.sized,
+    "bytes": ByteCursor.sized,
     "string": _text,
 }
 
@@ -313,7 +313,7 @@ def _enum(source: Enum, target: Enum) -> Read:
     own_symbols = {*target.symbols}
     symbols = [each if each in own_symbols else target.default for each in source.symbols]
 
-    def symbol(cursor: Cursor) -> str:
+    def symbol(cursor: ByteCursor) -> str:
         nth = cursor.read_int()
         text = symbols[nth] if 0 <= nth < len(symbols) else None
         if text is None:
@@ -333,7 +333,7 @@ def _changed(read: Read, target: Defined) -> Read:
     if logical.name == "decimal" and (digits := logical.precision or 0) <= MOST_DIGITS:
         scale, beyond = -(logical.scale or 0), 10**digits
 
-        def decimal(cursor: Cursor) -> Decimal:
+        def decimal(cursor: ByteCursor) -> Decimal:
             raw = read(cursor)
             number = int.from_bytes(raw, "big", signed=True)
             if not raw or not -beyond < number < beyond:

@@ -19,7 +19,7 @@ from latecomer.model.array_types import Flags, Integers
 from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
 from latecomer.schemas.jsonschema.validation import NotJson, read_record
-from latecomer.source.decode.arrow_checked import Rules
+from latecomer.source.decode.arrow_checked import RecordRules
 from latecomer.source.decode.framing import HEAD_SIZE, End, FramedDecoder, Frames, framing_mistake, number_of
 from latecomer.source.decode.json_rows import JsonLines
 from latecomer.source.decode.private_columns import CORRUPT, INVALID, WRONG
@@ -129,7 +129,7 @@ class _Check:
     """How the records of one writer are checked."""
 
     validator: Validator
-    rules: Rules | None
+    rules: RecordRules | None
     """For many records at once, if they cover the schema."""
     columns: Mapping[str, str]
     unknown: UnknownFields
@@ -163,7 +163,7 @@ class _Check:
 def _check_of(schema: Schema, columns: tuple[tuple[str, str], ...], unknown: UnknownFields) -> _Check:
     kinds = dict(columns)
     try:
-        rules = Rules.of(schema, kinds, unknown)
+        rules = RecordRules.of(schema, kinds, unknown)
     except NotPlain:
         rules = None
     return _Check(Validator(schema), rules, kinds, unknown)

@@ -22,8 +22,8 @@ from latecomer.source.decode.written import (
     ListOf,
     MapOf,
     Misfit,
+    PlainValue,
     Struct,
-    Value,
     struct_of,
     value_for,
 )
@@ -52,7 +52,7 @@ class NoJson(Exception):
 
 
 @dataclass
-class Row:
+class ReadRecord:
     """What was read of a record."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class JsonRow:
     numbers: Numbers = AS_USUAL
 
     @cached_property
-    def _fields(self) -> dict[str, Value]:
+    def _fields(self) -> dict[str, PlainValue]:
         """How each field is read: as a column, or as an object that holds columns."""
         values = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
         return {**struct_of(as_objects(values)).fields, **values}
@@ -79,16 +79,16 @@ class JsonRow:
     def _paths(self) -> dict[str, tuple[str, ...]]:
         return paths_of(self.columns)
 
-    def read(self, text: str) -> Row:
+    def read(self, text: str) -> ReadRecord:
         """What is read of a text; nothing, if it is no object."""
-        row = Row()
+        row = ReadRecord()
         at = _white(text, 0)
         if text[at : at + 1] != "{":
             return row
         try:
             fits, end = _read_object(text, at + 1, self._fields, row.values, 1, row.names)
         except (NoJson, RecursionError):
-            return Row(names=row.names)
+            return ReadRecord(names=row.names)
         after = _AFTER.match(text, end)
         row.whole = fits and after is not None and after.end() == len(text)
         for name, path in self._paths.items():
@@ -103,7 +103,7 @@ class JsonRow:
 def _read_object(
     text: str,
     at: int,
-    fields: Mapping[str, Value],
+    fields: Mapping[str, PlainValue],
     values: dict[str, Any],
     depth: int,
     names: list[str] | None = None,
@@ -115,7 +115,7 @@ def _read_object(
         if names is not None:
             names.append(name)
         wanted = fields.get(name)
-        if steps.plain is not None and wanted is not None and type(wanted) is Value:
+        if steps.plain is not None and wanted is not None and type(wanted) is PlainValue:
             token, written = steps.plain
             try:
                 values[name] = None if token == WORD and written == "null" else wanted.convert(token, written)
@@ -190,7 +190,7 @@ def _name(text: str, at: int) -> tuple[str, int]:
     return name, _white(text, at + 1)
 
 
-def _read(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bool | None, Any, int]:
     """Reads the value at a place: whether it fits (None: nothing of it), what of it fits, and where it ends."""
     opening = text[at : at + 1]
     if opening == "{" or opening == "[":
@@ -199,7 +199,7 @@ def _read(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, A
     return *_converted(wanted, token, written), end
 
 
-def _read_nested(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read_nested(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bool | None, Any, int]:
     opening = text[at]
     if opening == "{" and isinstance(wanted, Struct):
         _require_shallow(depth)
@@ -215,7 +215,7 @@ def _read_nested(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | 
     return (True, text[at:end], end) if wanted.as_written else (None, None, end)
 
 
-def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
+def _read_map(text: str, at: int, inner: PlainValue, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
     pairs: dict[str, Any] = {}
     fits = True
     for name, value in (steps := _Members(text, at)):
@@ -228,7 +228,7 @@ def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[
     return fits, list(pairs.items()), steps.end
 
 
-def _converted(wanted: Value, token: str, written: str) -> tuple[bool | None, Any]:
+def _converted(wanted: PlainValue, token: str, written: str) -> tuple[bool | None, Any]:
     if token == WORD and written == "null":
         return True, None
     try:
@@ -237,7 +237,7 @@ def _converted(wanted: Value, token: str, written: str) -> tuple[bool | None, An
         return None, None
 
 
-def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[Any], int]:
+def _read_list(text: str, at: int, inner: PlainValue, depth: int) -> tuple[bool, list[Any], int]:
     _require_shallow(depth)
     values: list[Any] = []
     fits, at = True, _white(text, at)

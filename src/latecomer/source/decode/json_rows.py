@@ -25,7 +25,7 @@ from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
 from latecomer.source.decode.base import RecordDecoder
-from latecomer.source.decode.json_row import JsonRow, Row
+from latecomer.source.decode.json_row import JsonRow, ReadRecord
 from latecomer.source.decode.text_lines import Lines
 from latecomer.source.decode.typed_columns import NotPlain, marked, null_columns, of_texts, with_rows
 from latecomer.store.layout import source_type
@@ -122,7 +122,7 @@ class JsonLines:
         ):
             yield _RAISED_FAR
 
-    def _odd_row(self, lines: Lines, nth: int) -> Row:
+    def _odd_row(self, lines: Lines, nth: int) -> ReadRecord:
         text, in_encoding = lines.text_of(nth)
         row = self._row.read(text)
         row.whole &= in_encoding
@@ -273,7 +273,9 @@ class JsonLines:
 
     # Unknown fields
 
-    def _kept(self, lines: Lines, odd: Flags, rows: Mapping[int, Row], has_others: bool) -> dict[int, str]:
+    def _kept(
+        self, lines: Lines, odd: Flags, rows: Mapping[int, ReadRecord], has_others: bool
+    ) -> dict[int, str]:
         """The unknown fields of each line that has some."""
         if self.unknown == "ignore":
             return {}

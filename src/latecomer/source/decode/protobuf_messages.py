@@ -28,7 +28,7 @@ from latecomer.source.decode.framing import (
     unreadable,
 )
 from latecomer.source.decode.garbage import paused_collection
-from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, places_of
+from latecomer.source.decode.protobuf_plan import HEAD, ProtobufPlan, Unusable, places_of
 
 BLOCK = 4_000
 """Records that are decoded together: their messages stay in memory until all columns are made."""
@@ -87,7 +87,7 @@ class ProtobufMessages(FramedDecoder):
             return f"schema {number_of(raw)} {plan}"
         return f"{plan.mistake(plan.payload(raw))} (schema {number_of(raw)})"
 
-    def _plan_of(self, raw: bytes) -> Plan | str:
+    def _plan_of(self, raw: bytes) -> ProtobufPlan | str:
         """How a message is read, or why it cannot be."""
         places = places_of(raw)
         if isinstance(self.writers.get(number_of(raw), ""), str):
@@ -99,7 +99,7 @@ class ProtobufMessages(FramedDecoder):
         except Unusable as error:
             return str(error)
 
-    def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
+    def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> ProtobufPlan:
         """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""
         keeps = self.unknown_fields != "ignore"
         plan = _plan(self.reader, self.message, self.writers[number], places, keeps, tuple(columns.items()))
@@ -116,8 +116,8 @@ def _plan(
     places: tuple[int, ...],
     keeps: bool,
     columns: tuple[tuple[str, str], ...],
-) -> Plan | str:
+) -> ProtobufPlan | str:
     try:
-        return Plan.of(reading(reader, message), writer, places, keeps, dict(columns))
+        return ProtobufPlan.of(reading(reader, message), writer, places, keeps, dict(columns))
     except (SchemaError, Unusable) as error:
         return str(error)

@@ -120,7 +120,7 @@ class _Leaf:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProtobufPlan:
     """How messages of one writer become columns, and how their unknown fields are kept."""
 
     message_class: Any
@@ -140,7 +140,7 @@ class Plan:
     @classmethod
     def of(
         cls, read: Reading, writer: Schema, places: Sequence[int], keeps: bool, columns: Mapping[str, str]
-    ) -> Plan:
+    ) -> ProtobufPlan:
         message = message_at(writer, places)
         if message is None or message.GetOptions().map_entry:
             raise Unusable(f"has no message at the places {', '.join(map(str, places)) or 'that it names'}")

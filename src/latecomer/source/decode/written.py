@@ -123,7 +123,7 @@ def _number(text: str, kind: str, signs: Signs) -> float | int:
 
 
 @dataclass(frozen=True)
-class Value:
+class PlainValue:
     """A plain value."""
 
     convert: Convert
@@ -132,18 +132,18 @@ class Value:
 
 
 @dataclass(frozen=True)
-class ListOf(Value):
-    inner: Value = field(kw_only=True)
+class ListOf(PlainValue):
+    inner: PlainValue = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class MapOf(Value):
-    inner: Value = field(kw_only=True)
+class MapOf(PlainValue):
+    inner: PlainValue = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Struct(Value):
-    fields: Mapping[str, Value] = field(kw_only=True)
+class Struct(PlainValue):
+    fields: Mapping[str, PlainValue] = field(kw_only=True)
 
 
 def _refused(_: str, __: str) -> Any:
@@ -157,7 +157,7 @@ def struct_of(tree: Mapping[str, Any]) -> Struct:
     )
 
 
-def value_for(kind: str, signs: Signs = POINT) -> Value:
+def value_for(kind: str, signs: Signs = POINT) -> PlainValue:
     match types.nested_type(kind):
         case "array", {"element": element}:
             return ListOf(_refused, inner=value_for(element, signs))
@@ -165,7 +165,7 @@ def value_for(kind: str, signs: Signs = POINT) -> Value:
             return MapOf(_refused, inner=value_for(value, signs))
         case "struct", fields:
             return Struct(_refused, fields={name: value_for(each, signs) for name, each in fields.items()})
-    return Value(_converter(kind, signs), as_written=kind == "string")
+    return PlainValue(_converter(kind, signs), as_written=kind == "string")
 
 
 def _converter(kind: str, signs: Signs) -> Convert:

@@ -44,7 +44,7 @@ _SETTINGS = {
 short: else one partition is read to its end before the next one begins."""
 
 
-class Fetched(NamedTuple):
+class FetchedRecords(NamedTuple):
     """Records of a partition, and their offsets."""
 
     place: Place
@@ -52,7 +52,7 @@ class Fetched(NamedTuple):
     offsets: Integers
 
 
-def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetched]]:
+def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[FetchedRecords]]:
     """The records of some ranges, a few megabytes at a time, in the order of offsets within each partition.
 
     `SourceOutage` if they do not come, `SourceError` if they are gone.
@@ -124,7 +124,7 @@ class _Client:
         ahead = sum(len(each) for parts in self._held.values() for records, _ in parts for each in records)
         return ahead <= MOST_HELD and {place: start for place, (start, _) in ranges.items()} == self._taken
 
-    def take(self, ranges: Ranges) -> Iterator[list[Fetched]]:
+    def take(self, ranges: Ranges) -> Iterator[list[FetchedRecords]]:
         """The records of the ranges. Records behind them are kept for the next ranges."""
         size, deadline = 0, time.monotonic() + PATIENCE
         while missing := self._missing(ranges):
@@ -146,14 +146,14 @@ class _Client:
         """How many offsets of the ranges have not come yet."""
         return sum(max(0, to - self._next[place]) for place, (_, to) in ranges.items())
 
-    def _handed_out(self, ranges: Ranges) -> list[Fetched]:
+    def _handed_out(self, ranges: Ranges) -> list[FetchedRecords]:
         parts = []
         for place, (_, to) in sorted(ranges.items()):
             behind = []
             for records, offsets in self._held[place]:
                 count = int(np.searchsorted(offsets, to))
                 if count:
-                    parts.append(Fetched(place, records[:count], offsets[:count]))
+                    parts.append(FetchedRecords(place, records[:count], offsets[:count]))
                 if count < len(records):
                     behind.append((records[count:], offsets[count:]))
             self._held[place] = behind

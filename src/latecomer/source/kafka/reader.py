@@ -137,7 +137,7 @@ class KafkaReader(PolledSource):
             raise _offsets_gone(gone) from None
 
     @contextmanager
-    def questions(self) -> Iterator[Questions]:
+    def questions(self) -> Iterator[ClientQuestions]:
         """Questions to the cluster. An error of the client becomes one sentence."""
         try:
             from confluent_kafka import KafkaException
@@ -148,7 +148,7 @@ class KafkaReader(PolledSource):
         self._noted.clear()
         try:
             self._client = self._client or self._connected()
-            yield Questions(self.topics, self._client)
+            yield ClientQuestions(self.topics, self._client)
         except KafkaException as error:
             if self._client is not None:
                 self._client.poll(0)  # this calls `error_cb` with the client's own errors
@@ -190,7 +190,7 @@ class KafkaReader(PolledSource):
 
 
 @dataclass(frozen=True)
-class Questions:
+class ClientQuestions:
     """The questions that one client can ask."""
 
     topics: KafkaTopics

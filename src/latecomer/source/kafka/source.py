@@ -17,10 +17,10 @@ from latecomer.source.base import Chunk, Clock, Slice, Split
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.private_columns import RECORD
-from latecomer.source.kafka.fetch import Fetched, close_clients, fetched
+from latecomer.source.kafka.fetch import FetchedRecords, close_clients, fetched
 from latecomer.source.kafka.ranges import Place, Ranges, ranges_of
 from latecomer.source.kafka.reader import KafkaReader
-from latecomer.source.polled import Polled, Range
+from latecomer.source.polled import Polled, PolledRange
 from latecomer.source.private_columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
@@ -67,7 +67,7 @@ class KafkaSource(Polled):
         return replace(RecordSource.portable(self), reader=reader)
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        if not isinstance(slice_, Range):
+        if not isinstance(slice_, PolledRange):
             raise TypeError(f"a {type(slice_).__name__} is no slice of {self.named}")
         settings = self.reader.client_settings()
         ranges = [
@@ -98,7 +98,7 @@ class KafkaSource(Polled):
     def close(self) -> None:
         close_clients()
 
-    def _table(self, parts: Sequence[Fetched]) -> pa.Table:
+    def _table(self, parts: Sequence[FetchedRecords]) -> pa.Table:
         from confluent_kafka import Message
 
         records = [record for each in parts for record in each.records]
@@ -194,7 +194,7 @@ def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
-def _where(parts: Sequence[Fetched]) -> dict[str, pa.Array]:
+def _where(parts: Sequence[FetchedRecords]) -> dict[str, pa.Array]:
     """The topic, partition and offset of each record."""
     nth = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), [len(each.records) for each in parts]))
     topics, numbers = zip(*(each.place for each in parts), strict=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files
 from latecomer.store.files import Location
-from latecomer.store.holding.lease import Lease, Record
+from latecomer.store.holding.lease import Lease, LeaseRecord
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -103,7 +103,7 @@ def _marks(token: int) -> bytes:
     return bytes(b" \t"[int(bit)] for bit in f"{token:b}")
 
 
-def _who(record: Record | None) -> str:
+def _who(record: LeaseRecord | None) -> str:
     if record is None:
         return "somebody else (its lease is gone)"
     return f"{record.in_words} at {record.since} (token {record.token})"

@@ -39,7 +39,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True)
-class Record:
+class LeaseRecord:
     """The content of `lease.json`."""
 
     token: int
@@ -88,7 +88,7 @@ class Record:
 class StoredLease:
     """A record, and the tag of the file that it was read from."""
 
-    record: Record
+    record: LeaseRecord
     tag: str
 
 
@@ -145,7 +145,7 @@ def read_lease(place: LeaseFile) -> StoredLease | None:
     content, tag = stored
     fix = "make sure that no run is under way, remove it, and run again"
     with as_written(place.name, fix):
-        record = Record(**json.loads(content))
+        record = LeaseRecord(**json.loads(content))
         if type(record.token) is not int or record.token < 1 or not 0 < record.takes_over_after < 1e9:
             raise TypeError
         _ = record.since_seconds, record.renewed_seconds  # moments that can be read
@@ -161,7 +161,7 @@ class Watcher:
         """`first_token` gives the token where there is no lease: tables may have tokens of a lease that was removed."""
         self.place, self.holder, self.clock = place, holder, clock
         self._first_token = first_token
-        self.found: Record | None = None
+        self.found: LeaseRecord | None = None
         """The record of another holder, as of the last look."""
         self.signs = 0
         """How often the holder was seen to renew it."""
@@ -197,7 +197,7 @@ class Watcher:
         moment, who = self.clock.moment(), self.holder
         takeover = before.record.takes_over_after if before else TAKEOVER_SECONDS
         takeover = takeover if who.takeover is None else who.takeover
-        mine = Record(token, who.name, who.id, who.host, who.pid, takeover, moment, moment)
+        mine = LeaseRecord(token, who.name, who.id, who.host, who.pid, takeover, moment, moment)
         tag = self.place.put_if(mine.content, None if before is None else before.tag)
         return None if tag is None else Lease(self.place, StoredLease(mine, tag), self.clock)
 
@@ -211,7 +211,7 @@ class Lease:
         self._writing = threading.Lock()
         self.lost = False
         """Whether another engine is known to have it."""
-        self.lost_to: Record | None = None
+        self.lost_to: LeaseRecord | None = None
         """That engine; None where it is not known."""
         self.renewed_at = clock.now()
         """When it was renewed last, by our own clock."""
@@ -221,7 +221,7 @@ class Lease:
         return self._mine.record.token
 
     @property
-    def record(self) -> Record:
+    def record(self) -> LeaseRecord:
         """The record that was written last."""
         return self._mine.record
 
@@ -239,7 +239,7 @@ class Lease:
         """Whether this is still the holder, by the record in the store at this moment."""
         return not self.lost and self._still_mine()
 
-    def _write(self, record: Record) -> bool:
+    def _write(self, record: LeaseRecord) -> bool:
         for _ in range(_TRIES):
             with self._writing:
                 if self.lost:

@@ -29,7 +29,7 @@ from latecomer.store.holding.lease import (
     Lease,
     LeaseClock,
     LeaseFile,
-    Record,
+    LeaseRecord,
     Watcher,
     read_lease,
 )
@@ -260,7 +260,7 @@ def running_on(store: Location) -> tuple[str, float] | None:
     return holder_of(store) if record is None or record.gives_signs(time.time()) else None
 
 
-def lease_of(store: Location, name: str = LOCK) -> Record | None:
+def lease_of(store: Location, name: str = LOCK) -> LeaseRecord | None:
     """The record of a lease; None where nobody ever had it."""
     seen = read_lease(LeaseFile(lease_file(store, name)))
     return None if seen is None else seen.record

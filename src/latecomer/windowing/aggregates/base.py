@@ -17,10 +17,10 @@ from latecomer.model.array_types import Doubles, Flags, Integers
 from latecomer.model.arrays import flat
 from latecomer.store.layout import arrow_type
 from latecomer.store.private_columns import state_column
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 
 Columns: TypeAlias = dict[str, pa.Array]
-Events: TypeAlias = Judged
+Events: TypeAlias = JudgedEvents
 
 
 @dataclass(frozen=True)

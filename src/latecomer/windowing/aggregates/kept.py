@@ -67,7 +67,7 @@ def _texts(group: Integers, count: int, values: list[Any]) -> pa.Array:
 # Tallies
 
 
-class Tally(Gathered):
+class ValueTally(Gathered):
     """How often each value came. Each function computes its own value from that."""
 
     def __init__(self, name: str, column: str, kind: str) -> None:
@@ -112,14 +112,14 @@ class Tally(Gathered):
         """The value of sorted tallies, none of which is null."""
 
 
-class CountDistinct(Tally):
+class CountDistinct(ValueTally):
     """How many different values there were."""
 
     def of_tally(self, tally: pa.Array) -> pa.Array:
         return pc.list_value_length(tally).cast(pa.int64())
 
 
-class Median(Tally):
+class Median(ValueTally):
     """The value in the middle; of an even number of values, the mean of the two in the middle."""
 
     def of_tally(self, tally: pa.Array) -> pa.Array:
@@ -141,7 +141,7 @@ class Median(Tally):
         return as_type(five_times, arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
 
 
-class TopK(Tally):
+class TopK(ValueTally):
     """The most frequent values with their counts; of equally frequent ones the smaller first."""
 
     def __init__(self, name: str, column: str, kind: str, most: int) -> None:

@@ -18,7 +18,7 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import FixedWindow, Sliding, Window
+from latecomer.model.windows import FixedWindow, Window
 from latecomer.store.files import Location, read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.private_columns import EVENTS
@@ -112,8 +112,7 @@ def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int
     if count > MOST_ENDS or count * known.table.num_rows > MOST_EMPTY:
         raise _too_many(name, count, known.table.num_rows, after)
     ends = np.array(list(window.ends(after, until)), np.int64)
-    starts = ends - window.size if isinstance(window, Sliding) else window.assign_many(ends - 1).start
-    return list(map(Window, starts.tolist(), ends.tolist()))
+    return list(map(Window, window.starts(ends).tolist(), ends.tolist()))
 
 
 def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:

@@ -26,10 +26,10 @@ from latecomer.windowing.fate_counts import CODES, Counts
 from latecomer.windowing.firing.session_bucket import FoldedSessions, fold_events, in_order_of_arrival
 from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.firing.within_batch import folded
-from latecomer.windowing.judge import Judged, in_parts, judged
+from latecomer.windowing.judge import JudgedEvents, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import KEY
-from latecomer.windowing.session_judge import ORDER, Arrivals, arrivals_of
+from latecomer.windowing.session_judge import ORDER, SessionArrivals, arrivals_of
 from latecomer.windowing.visible_events import can_fail, event_tables, failed_letters, stored_columns
 
 SIDE_OUTPUT, FAILED = "side_output", "failed"
@@ -70,7 +70,7 @@ class FoldTask:
 
 
 @dataclass(frozen=True)
-class Made:
+class OutputResult:
     """What a task has made for an output: its files by lane, and what the ledger counts."""
 
     files: Mapping[str, Sequence[Location]]
@@ -80,7 +80,7 @@ class Made:
 # In a task
 
 
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Made]]:
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, OutputResult]]:
     """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets.
     Gives the files of each output and lane."""
     folds: dict[str, _Folding | _SessionFolding] = {}
@@ -99,7 +99,7 @@ def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Mad
         with stopping_in_words(each.name, each.merger.layout):
             for nth, part in each.by_bucket():
                 parts.setdefault(nth, {})[name] = part
-    return Parted({name: Made(each.files) for name, each in folds.items()}, parts)
+    return Parted({name: OutputResult(each.files) for name, each in folds.items()}, parts)
 
 
 def event_columns(merger: Merger) -> list[str]:
@@ -184,7 +184,7 @@ def _divided(rows: pa.Table | None, keys: Sequence[str], count: int) -> dict[int
     return {nth: rows.filter(pa.array(codes == nth)) for nth in np.unique(codes).tolist()}
 
 
-def _suspects(suspects: Arrivals | None, by: Sequence[str], count: int) -> dict[int, Arrivals]:
+def _suspects(suspects: SessionArrivals | None, by: Sequence[str], count: int) -> dict[int, SessionArrivals]:
     if suspects is None or count == 1 or not by:
         return {} if suspects is None else {0: suspects}
     codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
@@ -202,7 +202,7 @@ def written(rows: pa.Table, file: Location) -> Location:
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedEvents:
     """The results of some events for an output."""
 
     states: pa.Table
@@ -213,7 +213,7 @@ class Folded:
     """The events that the output cannot compute, as its dead letters."""
 
 
-def fold(events: pa.Table, merger: Merger, timeline: JudgingWatermarks) -> Iterator[Folded]:
+def fold(events: pa.Table, merger: Merger, timeline: JudgingWatermarks) -> Iterator[FoldedEvents]:
     """Judge some events of the log, and fold them: a part at a time where windows overlap so much that there would be
     too many rows."""
     output, log = merger.output, merger.layout.events
@@ -224,7 +224,7 @@ def fold(events: pa.Table, merger: Merger, timeline: JudgingWatermarks) -> Itera
         states = (
             folded(few, found, merger) if output.fires_within else merger.merge([merger.of_events(found)])
         )
-        yield Folded(states, side_output_rows(few, found, merger.layout), letters)
+        yield FoldedEvents(states, side_output_rows(few, found, merger.layout), letters)
 
 
 def _wanted(merger: Merger) -> list[str]:
@@ -232,7 +232,7 @@ def _wanted(merger: Merger) -> list[str]:
     return list(dict.fromkeys([*merger.columns, *merger.output.columns_in_numbers]))
 
 
-def side_output_rows(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
+def side_output_rows(events: pa.Table, found: JudgedEvents, layout: PaneLayout) -> pa.Table:
     """The events with the fate side output, as logged, each with the window that it missed and the watermark that it
     met."""
     output, log = layout.output, layout.events

@@ -22,7 +22,7 @@ from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Session
 from latecomer.spark.base import Buckets, InProcess, Runner, Shared
-from latecomer.spark.base import Made as Results
+from latecomer.spark.base import JobResults as Results
 from latecomer.store.delta.data_files import DataFile, batch_of, kind_of
 from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
@@ -31,7 +31,7 @@ from latecomer.store.store import Store
 from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passed, settled_by
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, FiringPlan, FoldTask, fold_split
-from latecomer.windowing.firing.output import PANES, Batch, OutputLogic, Prepared, is_crowd
+from latecomer.windowing.firing.output import PANES, FiringBatch, OutputLogic, Prepared, is_crowd
 from latecomer.windowing.firing.panes import CLOSING
 from latecomer.windowing.firing.tasks import (
     ROWS_PER_BUCKET,
@@ -56,7 +56,7 @@ class FiringJob:
         self._plans: dict[tuple[str, ...], tuple[list[OutputLogic], Shared[FiringPlan]]] = {}
 
     @contextmanager
-    def derived(self, batch: Batch, outputs: Sequence[OutputLogic]) -> Iterator[Batch]:
+    def derived(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> Iterator[FiringBatch]:
         """The batch with the columns that only Spark computes for these outputs."""
         if batch.logged is None:
             yield batch
@@ -65,9 +65,9 @@ class FiringJob:
         with computed(batch.logged, wanted, store.layout, self.runner, store.root) as logged:
             yield replace(batch, logged=logged)
 
-    def run(self, batch: Batch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
+    def run(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
         """What each output will publish."""
-        needs = [Needs(logic, batch) for logic in outputs]
+        needs = [OutputNeeds(logic, batch) for logic in outputs]
         if not any(each.task for each in needs):
             return [Prepared() for _ in outputs]
         done = self._done(self.runner, f"batch {batch.number} · windows", self._plan(outputs), batch, needs)
@@ -79,10 +79,10 @@ class FiringJob:
             for each in needs
         ]
 
-    def would_publish(self, batch: Batch, outputs: Sequence[OutputLogic]) -> bool:
+    def would_publish(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> bool:
         """Whether a batch without data would publish anything. Where files' statistics leave that open, the batch is
         tried, without folders to write to: if there are few rows, in this process."""
-        needs = [Needs(logic, batch, trial=True) for logic in outputs]
+        needs = [OutputNeeds(logic, batch, trial=True) for logic in outputs]
         if any(each.surely_publishes() for each in needs):
             return True
         some = [each for each in needs if each.may_publish()]
@@ -94,7 +94,12 @@ class FiringJob:
         return any(lane in made.files for part in done.buckets for made in part.values() for lane in PANES)
 
     def _done(
-        self, runner: Runner, what: str, plan: Shared[FiringPlan], batch: Batch, needs: Sequence[Needs]
+        self,
+        runner: Runner,
+        what: str,
+        plan: Shared[FiringPlan],
+        batch: FiringBatch,
+        needs: Sequence[OutputNeeds],
     ) -> Results:
         """The results of the tasks that fold the batch's events, and of those that merge a bucket of keys."""
         tasks = {each.name: each.task for each in needs if each.task}
@@ -121,7 +126,7 @@ class FiringJob:
         return self._plans[names][1]
 
 
-def _folds(batch: Batch, needs: Sequence[Needs], count: int) -> list[FoldTask]:
+def _folds(batch: FiringBatch, needs: Sequence[OutputNeeds], count: int) -> list[FoldTask]:
     """A task for each split of the batch's events; `count` is how many buckets there are."""
     if batch.logged is None:
         return []
@@ -136,11 +141,11 @@ def _folds(batch: Batch, needs: Sequence[Needs], count: int) -> list[FoldTask]:
 
 
 @dataclass(frozen=True)
-class Needs:
+class OutputNeeds:
     """What a batch needs of an output: the files that its tasks read, and the folders that they write to."""
 
     logic: OutputLogic
-    batch: Batch
+    batch: FiringBatch
     trial: bool = False
     """Nothing is written: there are no folders."""
 

@@ -22,7 +22,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 from latecomer.windowing.fate_counts import Counts, Periods
 from latecomer.windowing.firing.empty import KnownKeys
-from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, Made
+from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, OutputResult
 from latecomer.windowing.firing.panes import CLOSING
 from latecomer.windowing.firing.stopping import Outgrown
 from latecomer.windowing.firing.tasks import fold_files
@@ -38,7 +38,7 @@ _STATES = (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
 
 
 @dataclass(frozen=True)
-class Batch:
+class FiringBatch:
     """What an output needs to know of a batch. `logged` is None where the batch brought no data."""
 
     number: int
@@ -52,7 +52,7 @@ class Batch:
     """The events are the whole log, of many batches, for an output that was added later."""
 
     @classmethod
-    def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> Batch:
+    def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> FiringBatch:
         """A batch of data that is in the log."""
         ticks = logged.ticks
         behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in section.rows)
@@ -71,7 +71,7 @@ class Prepared:
     """Whether the batch may change open states: it brought events, or there were states."""
 
     @classmethod
-    def joined(cls, batch: Batch, met: Sequence[DataFile], made: Sequence[Made]) -> Prepared:
+    def joined(cls, batch: FiringBatch, met: Sequence[DataFile], made: Sequence[OutputResult]) -> Prepared:
         """The results of all tasks together; `met` are the files of `partials` that they have read."""
         files: dict[str, list[Location]] = {}
         for part in made:
@@ -124,7 +124,7 @@ class OutputLogic:
 
     # Committing
 
-    def commit(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
+    def commit(self, batch: FiringBatch, prepared: Prepared) -> Sequence[DataFile]:
         """Panes, then the side output, the dead letters, and the open states. Gives the files of panes.
 
         The open states come last: until they are committed, the ones that they replace are still there for an attempt
@@ -160,7 +160,7 @@ class OutputLogic:
             failpoint(f"{self.name}.partials.committed", number)
         return published
 
-    def _fold_late(self, prepared: Prepared, batch: Batch) -> tuple[list[Location], list[DataFile]]:
+    def _fold_late(self, prepared: Prepared, batch: FiringBatch) -> tuple[list[Location], list[DataFile]]:
         """The panes of a batch, and files of earlier batches that are merged into them: late panes come in many small
         files, which now and then become one.
 
@@ -182,7 +182,9 @@ class OutputLogic:
         ).tasks
         return [*prepared.of([PaneLane.FIRED, CLOSING]), *folded], small
 
-    def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
+    def _remember_panes(
+        self, batch: FiringBatch, added: Sequence[DataFile], folded: Sequence[DataFile]
+    ) -> None:
         """Remember the panes that a later batch may replace. Any session may be touched again."""
         if self._may_replace:
             replaced = {file.path for file in folded}
@@ -195,7 +197,7 @@ class OutputLogic:
 
     # Without publishing
 
-    def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
+    def fates_by_batch(self, batch: FiringBatch, periods: Periods = ()) -> dict[int, Counts]:
         """The fates of each batch's events, for an output that catches up, or under the policies that it has had."""
         if batch.logged is None:
             return {}

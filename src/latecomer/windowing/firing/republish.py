@@ -18,7 +18,7 @@ from latecomer.store.delta.data_files import DataFile, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.rebuilds import Rebuild, RebuildRecord, Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 from latecomer.windowing.firing.clocks import settled_by
@@ -30,7 +30,7 @@ from latecomer.windowing.private_columns import PaneLane
 REBUILT = "rebuilt"
 
 
-def changed_since(logic: OutputLogic, record: Record) -> bool:
+def changed_since(logic: OutputLogic, record: RebuildRecord) -> bool:
     """Whether the store got events or panes for the rebuilt windows since the rebuild was computed."""
     later = f"batch > {record.through}"
     low, high = moment_literal(record.low), moment_literal(record.high)

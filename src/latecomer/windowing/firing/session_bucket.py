@@ -29,12 +29,12 @@ from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate
 from latecomer.store.private_columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.fate_counts import CODES, ENTERS, Periods
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import END, FATE, START
 from latecomer.windowing.session_judge import (
     ORDER,
-    Arrivals,
+    SessionArrivals,
     divided,
     judged_suspects,
     prompt_fates,
@@ -50,11 +50,13 @@ class FoldedSessions:
 
     partials: pa.Table | None
     """Prompt events, as inputs of a merge."""
-    suspects: Arrivals | None = None
+    suspects: SessionArrivals | None = None
     witnesses: pa.Table | None = None
 
 
-def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> FoldedSessions:
+def fold_events(
+    arrivals: SessionArrivals, merger: Merger, last: int | None, alone: bool = False
+) -> FoldedSessions:
     """Fold the events of one split, as `divided` takes them. With `alone`, prompt events are not merged: the order in
     which they came matters."""
     prompt, late, witnesses = divided(arrivals, merger.output, last)
@@ -68,7 +70,7 @@ def in_order_of_arrival(output: Output, last: int | None) -> bool:
     return per_firing(output.trigger.early) or (output.fires_within and last is not None)
 
 
-def _each_alone(prompt: Arrivals, merger: Merger) -> pa.Table:
+def _each_alone(prompt: SessionArrivals, merger: Merger) -> pa.Table:
     """Prompt events as inputs of a merge, with the columns of ORDER."""
     window = session_of(merger.output)
     places = prompt.places(merger.output.by, window)
@@ -76,7 +78,7 @@ def _each_alone(prompt: Arrivals, merger: Merger) -> pa.Table:
     return _with_order(inputs, prompt)
 
 
-def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
+def _partials(prompt: SessionArrivals, merger: Merger) -> pa.Table:
     """Prompt events, merged into the sessions that they make among themselves."""
     output = merger.output
     window = session_of(output)
@@ -102,12 +104,12 @@ class Bucket:
     """The panes of sessions that have published everything and that a suspect may touch."""
 
     @cached_property
-    def suspects(self) -> Arrivals | None:
+    def suspects(self) -> SessionArrivals | None:
         """The suspects of all splits."""
         found = [each.suspects for each in self.folded if each.suspects is not None and len(each.suspects)]
         return together(found) if found else None
 
-    def judged(self, periods: Periods) -> Judged | None:
+    def judged(self, periods: Periods) -> JudgedEvents | None:
         """The suspects with their fates."""
         if self.suspects is None:
             return None
@@ -116,7 +118,7 @@ class Bucket:
         witnesses = [each.witnesses for each in self.folded if each.witnesses is not None]
         return judged_suspects(self.suspects, witnesses, standing, periods)
 
-    def rows(self, judged: Judged | None, merger: Merger) -> SessionRows:
+    def rows(self, judged: JudgedEvents | None, merger: Merger) -> SessionRows:
         """What sessions are merged from; `judged` are the suspects."""
         parts = [each.partials for each in self.folded if each.partials is not None]
         if judged is not None and self.suspects is not None:
@@ -208,7 +210,7 @@ def _entered(inputs: pa.Table) -> pa.Table:
     return with_columns(inputs, {FATE: np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate)})
 
 
-def _with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
+def _with_order(inputs: pa.Table, arrivals: SessionArrivals) -> pa.Table:
     """Events as inputs, with the columns of ORDER."""
     came = arrivals.rows(list(ORDER.values()))
     for name, stored in ORDER.items():

@@ -74,7 +74,7 @@ the watermark that it met, how many events it is, how many of them on time and h
 each predicate of the trigger is true."""
 
 
-class Pane(NamedTuple):
+class PaneKey(NamedTuple):
     """What identifies a pane of a key."""
 
     start: int
@@ -83,7 +83,7 @@ class Pane(NamedTuple):
 
 
 @dataclass(slots=True)
-class Course:
+class SessionCourse:
     """A session in the course of a batch."""
 
     start: int
@@ -109,7 +109,7 @@ class Course:
     standing: list[int] = field(default_factory=list)
     """The panes that stand for it, or for the sessions that became part of it; ascending by sequence."""
 
-    def join(self, other: Course) -> None:
+    def join(self, other: SessionCourse) -> None:
         """Make another session part of this one."""
         self.since.join(other.since)
         self.whole.join(other.whole)
@@ -121,7 +121,7 @@ class Course:
         self.standing += other.standing
 
 
-class Shown(NamedTuple):
+class ShownPane(NamedTuple):
     """A session as it is published, or kept."""
 
     start: int
@@ -138,10 +138,10 @@ class Shown(NamedTuple):
     shows: Shows
 
 
-class Fired(NamedTuple):
+class FiredPane(NamedTuple):
     """A pane."""
 
-    shown: Shown
+    shown: ShownPane
     sequence: int
     timing: Timing
     is_last: bool
@@ -155,11 +155,11 @@ class Fired(NamedTuple):
 class Courses:
     """What the sessions of a bucket's keys publish in a batch."""
 
-    def __init__(self, output: Output, clocks: Clocks, panes: Sequence[Pane]) -> None:
+    def __init__(self, output: Output, clocks: Clocks, panes: Sequence[PaneKey]) -> None:
         self.output, self.clocks = output, clocks
         self.panes = list(panes)
         """Those that stood before, then those that were fired."""
-        self.fired: list[Fired] = []
+        self.fired: list[FiredPane] = []
         self.own: list[list[int]] = []
         """The rows of each node that are new in it."""
         self.children: list[list[int]] = []
@@ -179,7 +179,7 @@ class Courses:
         self.children.append(children)
         return len(self.own) - 1
 
-    def run(self, sessions: Sequence[Course], events: Iterable[Event]) -> list[Course]:
+    def run(self, sessions: Sequence[SessionCourse], events: Iterable[Event]) -> list[SessionCourse]:
         """The sessions of a key, ascending, and its events in order of arrival → its sessions after the batch."""
         standing = KeySessions(session_of(self.output))
         standing.starts, standing.ends = [each.start for each in sessions], [each.end for each in sessions]
@@ -198,7 +198,7 @@ class Courses:
                     session.join(each)
                 del running[low + 1 : high]
             else:
-                session = Course(start, end, at)
+                session = SessionCourse(start, end, at)
                 running.insert(low, session)
             standing.put(start, end, low, high)
             session.start, session.end = standing.starts[low], standing.ends[low]
@@ -218,7 +218,7 @@ class Courses:
 
     # Time passes
 
-    def _advance(self, session: Course, upto: Point) -> None:
+    def _advance(self, session: SessionCourse, upto: Point) -> None:
         """Publish what is due up to a point."""
         clock, mark = upto
         while True:
@@ -239,7 +239,7 @@ class Courses:
                 return
             session.due = self._next(session)
 
-    def _next(self, session: Course) -> Point:
+    def _next(self, session: SessionCourse) -> Point:
         """When its trigger fires or ends next, if no event comes; NEVER where the session closes before."""
         since = session.since
         if session.closed:
@@ -255,7 +255,7 @@ class Courses:
         due = max(session.at, due)
         return due if due[1] < session.end else NEVER
 
-    def _close(self, session: Course) -> None:
+    def _close(self, session: SessionCourse) -> None:
         """A session closes. If its last early pane has published everything, it may close without a pane."""
         published = self.output.closes_silently and session.since.count == session.waiting
         if session.unsettled and not published:
@@ -263,30 +263,30 @@ class Courses:
             self._fire(session, Timing.LATE if is_update else Timing.ON_TIME, closes=True)
         session.unsettled = 0
 
-    def _fire(self, session: Course, timing: Timing, closes: bool = False) -> None:
+    def _fire(self, session: SessionCourse, timing: Timing, closes: bool = False) -> None:
         stands = self._stands(session)
         sequence = self.panes[session.standing[-1]].sequence + 1 if stands else 0
         back = [] if stands and not self._retracts else list(session.standing)
         is_last = timing is not Timing.EARLY and session.at[1] >= self._settled_at(session)
         session.since.count = session.waiting = 0
         shown = self.show(session)
-        self.fired.append(Fired(shown, sequence, timing, is_last, session.at, closes, back))
+        self.fired.append(FiredPane(shown, sequence, timing, is_last, session.at, closes, back))
         if not (self._discards and stands):
             session.standing = []
         session.standing.append(len(self.panes))
-        self.panes.append(Pane(session.start, session.end, sequence))
+        self.panes.append(PaneKey(session.start, session.end, sequence))
 
-    def _settled_at(self, session: Course) -> int:
+    def _settled_at(self, session: SessionCourse) -> int:
         return min(session.end + self.output.settles_after, END_OF_TIME)
 
-    def _stands(self, session: Course) -> bool:
+    def _stands(self, session: SessionCourse) -> bool:
         """Whether panes stand for the window that a session has now: then no panes stand for another one."""
         if not session.standing:
             return False
         pane = self.panes[session.standing[-1]]
         return pane.start == session.start and pane.end == session.end
 
-    def show(self, session: Course) -> Shown:
+    def show(self, session: SessionCourse) -> ShownPane:
         """A session as it is now. With `discarding` it shows only what is new, unless its window has changed."""
         is_new = bool(session.rows)
         if is_new:
@@ -297,7 +297,7 @@ class Courses:
             shows = Shows.NEW if is_new else Shows.NOTHING
         since = session.since if session.since.count else None
         whole = session.whole
-        return Shown(
+        return ShownPane(
             session.start,
             session.end,
             since,

@@ -20,13 +20,13 @@ from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner
 from latecomer.store.store import Store
 from latecomer.windowing.fate_counts import CODES, Counts, Periods
-from latecomer.windowing.firing.output import Batch, OutputLogic
+from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.log_computation import counts_by_batch
 from latecomer.windowing.private_columns import END, FATE, START
 from latecomer.windowing.session_judge import (
-    Arrivals,
+    SessionArrivals,
     arrivals_of,
     divided,
     event_columns,
@@ -40,8 +40,8 @@ class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
     def judged(
-        self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
-    ) -> Iterator[tuple[Arrivals, Judged]]:
+        self, batch: FiringBatch, wanted: Sequence[str] = (), periods: Periods = ()
+    ) -> Iterator[tuple[SessionArrivals, JudgedEvents]]:
         """The events of the whole log, a part at a time, with the wanted columns. They are judged only by the log and
         the timeline, each by the policy of its batch."""
         under = list(periods) or [(0, self.output)]
@@ -67,7 +67,7 @@ class SessionLogic(OutputLogic):
         entered = sessions.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
-    def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
+    def fates_by_batch(self, batch: FiringBatch, periods: Periods = ()) -> dict[int, Counts]:
         if batch.logged is None:
             return {}
         measures = list(self.merger.measures)
@@ -79,7 +79,7 @@ class SessionLogic(OutputLogic):
 
     def _arrivals(
         self, logged: Logged, periods: Periods, timeline: JudgingWatermarks, wanted: Sequence[str]
-    ) -> Iterator[Arrivals]:
+    ) -> Iterator[SessionArrivals]:
         """Events with the wanted columns, a part at a time."""
         layout, outputs = self.store.layout, [under for _, under in periods]
         for part in event_tables(logged, event_columns(layout, periods, wanted), outputs, layout):

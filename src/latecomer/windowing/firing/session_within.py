@@ -42,10 +42,18 @@ from latecomer.windowing.firing.session_bucket import (
     merge_sessions,
     parts_apart,
 )
-from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
+from latecomer.windowing.firing.session_course import (
+    Courses,
+    Event,
+    PaneKey,
+    SessionCourse,
+    ShownPane,
+    Shows,
+    Since,
+)
 from latecomer.windowing.firing.session_lanes import session_lanes
 from latecomer.windowing.firing.within_batch import FiringWithin, merged_by
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import (
     BATCH,
@@ -62,7 +70,9 @@ from latecomer.windowing.sessions import Places, covering, firsts, in_order
 _ON_TIME = CODES[Fate.ON_TIME]
 
 
-def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
+def lanes_of(
+    bucket: Bucket, judged: JudgedEvents | None, clocks: Clocks, merger: Merger
+) -> dict[str, pa.Table]:
     """A bucket → panes, states and published panes, by lane; `judged` are its suspects."""
     rows = bucket.rows(judged, merger)
     if not merger.output.fires_within:
@@ -147,10 +157,10 @@ class _Rows(SessionRows):
     def whens(self) -> list[str]:
         return self.merger.output.trigger.whens
 
-    def by_key(self, courses: Courses) -> Iterator[tuple[list[Course], list[Event]]]:
+    def by_key(self, courses: Courses) -> Iterator[tuple[list[SessionCourse], list[Event]]]:
         """For each key its sessions before the batch, and its events in the order in which they came."""
         of_fresh, of_states, _, of_closed = self.keys
-        sessions: dict[int, list[Course]] = {}
+        sessions: dict[int, list[SessionCourse]] = {}
         for code, course in (*self._of_states(courses, of_states), *self._of_closed(courses, of_closed)):
             sessions.setdefault(code, []).append(course)
         groups = self._events(of_fresh)
@@ -158,7 +168,7 @@ class _Rows(SessionRows):
             earlier = sorted(sessions.get(code, ()), key=lambda each: each.start)
             yield earlier, groups.get(code, [])
 
-    def _of_states(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, Course]]:
+    def _of_states(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, SessionCourse]]:
         panes: dict[int, list[int]] = {}
         for nth, state in enumerate(self._of_published.tolist()):
             panes.setdefault(state, []).append(nth)
@@ -172,10 +182,10 @@ class _Rows(SessionRows):
                     course.rows = []
             yield code, course
 
-    def _of_closed(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, Course]]:
+    def _of_closed(self, courses: Courses, keys: Integers) -> Iterator[tuple[int, SessionCourse]]:
         before = self.published.num_rows
         stored = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
-        by_place: dict[tuple[int, int, int], Course] = {}
+        by_place: dict[tuple[int, int, int], SessionCourse] = {}
         for nth, (code, course) in enumerate(zip(keys.tolist(), stored, strict=True)):
             place = (code, course.start, course.end)
             if (
@@ -198,7 +208,7 @@ class _Rows(SessionRows):
         """Panes that stand, ascending by sequence."""
         return sorted(panes, key=self._sequences.__getitem__) if len(panes) > 1 else panes
 
-    def _courses(self, rows: pa.Table, since: Sequence[Since]) -> Iterator[Course]:
+    def _courses(self, rows: pa.Table, since: Sequence[Since]) -> Iterator[SessionCourse]:
         """The sessions of stored rows."""
         at = (self.clocks.arrival_before, self.clocks.before)
         places = Places.of_panes(rows, self.merger.output.by)
@@ -214,7 +224,7 @@ class _Rows(SessionRows):
             strict=True,
         ):
             closed = end <= self.clocks.before
-            yield Course(start, end, at, new, whole, unsettled, waiting, closed, is_over > 0)
+            yield SessionCourse(start, end, at, new, whole, unsettled, waiting, closed, is_over > 0)
 
     def _since(
         self,
@@ -266,7 +276,7 @@ class _Within:
         self.rows, self.merger, self.clocks = rows, rows.merger, rows.clocks
         places = Places.of_panes(rows.standing, ())
         columns = (places.start.tolist(), places.end.tolist(), numbers(rows.standing, "sequence").tolist())
-        self.courses = Courses(self.merger.output, self.clocks, list(map(Pane, *columns)))
+        self.courses = Courses(self.merger.output, self.clocks, list(map(PaneKey, *columns)))
         running = [each for key in rows.by_key(self.courses) for each in self.courses.run(*key)]
         self.unfinished = [each for each in running if not each.closed or each.waiting]
         """The sessions that have more to publish."""
@@ -343,7 +353,7 @@ class _Within:
         rows = self.merger.uncounted(rows, is_old)
         return self.merger.emptied(rows, empty) if empty.any() else rows
 
-    def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
+    def _counted(self, shown: Sequence[ShownPane]) -> dict[str, pa.Array]:
         """The columns of bounds and counts of sessions."""
         since, whole = [each.since for each in shown], [each.whole for each in shown]
         columns = {

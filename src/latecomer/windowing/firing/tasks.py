@@ -42,7 +42,7 @@ from latecomer.windowing.firing.folding import (
     MOST_PARTIALS,
     SIDE_OUTPUT,
     FiringPlan,
-    Made,
+    OutputResult,
     side_output_rows,
     written,
 )
@@ -116,7 +116,9 @@ class BucketTask:
     outputs: Mapping[str, OutputTask]
 
 
-def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]) -> dict[str, Made]:
+def merge_bucket(
+    plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]
+) -> dict[str, OutputResult]:
     """Merge a bucket of keys: the panes and open states of every output."""
     made = {}
     for name, asked in task.outputs.items():
@@ -139,7 +141,7 @@ class _Merging:
         self.new: list[pa.Table] = []
         """The panes that were published."""
 
-    def made(self, folded: Sequence[pa.Table]) -> Made:
+    def made(self, folded: Sequence[pa.Table]) -> OutputResult:
         """The files of each lane, and what the ledger counts."""
         clocks = self.asked.clocks
         lanes = self.firing.lanes(folded, self.read(self.asked.states), clocks)
@@ -157,7 +159,7 @@ class _Merging:
             earlier = pa.concat_tables([self._standing(late), *self.new])
             self.write_panes(PaneLane.LATE, self.firing.late_panes(late, earlier, clocks))
         self.close(None)
-        return Made(self.files, counts_of_lanes(lanes, self.merger))
+        return OutputResult(self.files, counts_of_lanes(lanes, self.merger))
 
     @property
     def _takes_back_early(self) -> bool:
@@ -233,7 +235,7 @@ class _Merging:
 class _SessionMerging(_Merging):
     """The same for sessions."""
 
-    def made(self, folded: Sequence[list[FoldedSessions]]) -> Made:
+    def made(self, folded: Sequence[list[FoldedSessions]]) -> OutputResult:
         merger, asked = self.merger, self.asked
         every = [each for part in folded for each in part]
         bucket = Bucket(every, self.read(asked.states), self.read(asked.published))
@@ -249,7 +251,7 @@ class _SessionMerging(_Merging):
         unpublished = SIDE_OUTPUT in asked.folders
         if unpublished and bucket.suspects is not None and judged is not None:
             self.write(SIDE_OUTPUT, side_output_rows(bucket.suspects.rows(), judged, merger.layout))
-        return Made(self.files, counts_of_lanes(lanes, merger))
+        return OutputResult(self.files, counts_of_lanes(lanes, merger))
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""

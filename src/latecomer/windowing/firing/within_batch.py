@@ -37,7 +37,7 @@ from latecomer.store.private_columns import (
 from latecomer.windowing.fate_counts import CODES
 from latecomer.windowing.firing.clocks import NEVER, Clocks, Cuts, Turns, by_clock, cuts
 from latecomer.windowing.firing.panes import Firing, next_sequence, numbers, places_of
-from latecomer.windowing.judge import Judged
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.merge import Merger, replaced, with_columns
 from latecomer.windowing.private_columns import (
     BATCH,
@@ -63,7 +63,7 @@ def firing_of(merger: Merger) -> Firing:
 # Where events are judged
 
 
-def folded(events: pa.Table, judged: Judged, merger: Merger) -> pa.Table:
+def folded(events: pa.Table, judged: JudgedEvents, merger: Merger) -> pa.Table:
     """Judged events as partial states: merged where no firing can lie between them."""
     output, intervals = merger.output, np.zeros(len(judged), np.int64)
     alone = np.zeros(len(judged), bool)
