@@ -16,7 +16,7 @@ from latecomer import Reader
 from latecomer.cli.run_output import dead_in_words
 from latecomer.engine.pipeline import BatchReport
 from latecomer.errors import PipelineError
-from latecomer.log.events import Received
+from latecomer.log.readable import Received
 from latecomer.model.dead_letters import REASONS
 
 ROOT = Path(__file__).parents[2]

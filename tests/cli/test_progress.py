@@ -22,8 +22,8 @@ from latecomer.cli.run_output import (
 from latecomer.config.sources import Files
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import RunReport
-from latecomer.log.events import Received
 from latecomer.log.filling import FilledColumns
+from latecomer.log.readable import Received
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep

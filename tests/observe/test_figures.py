@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from latecomer.engine.ledger.report import BatchReport
-from latecomer.log.events import Received
+from latecomer.log.readable import Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.figures import Figures

@@ -18,8 +18,9 @@ from latecomer.config.models import Pipeline
 from latecomer.engine.ledger import book
 from latecomer.engine.ledger.report import BatchReport, Stopwatch
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
-from latecomer.log.events import NOTHING_RECEIVED, EventLog, LoggedBatch
+from latecomer.log.events import EventLog
 from latecomer.log.filling import fill
+from latecomer.log.readable import NOTHING_RECEIVED, LoggedBatch
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.ledger import Entry
 from latecomer.sink.keeper import SinkKeeper

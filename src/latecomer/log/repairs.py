@@ -6,8 +6,9 @@ import pyarrow as pa
 
 from latecomer.errors import LedgerError
 from latecomer.log.envelope import Given, enveloped
-from latecomer.log.events import EventLog, LoggedBatch
+from latecomer.log.events import EventLog
 from latecomer.log.private_columns import RAW, REASON, LogLane
+from latecomer.log.readable import LoggedBatch
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import Slice
 from latecomer.source.fixes import Fix

@@ -15,7 +15,7 @@ from latecomer.engine.ledger.book import (
     require_balance,
     with_duplicates,
 )
-from latecomer.log.events import Received
+from latecomer.log.readable import Received
 from latecomer.log.summaries import added
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate

@@ -23,8 +23,8 @@ from latecomer.after.rebuild.rebuilt import (
     published_panes,
     units,
 )
-from latecomer.log.events import EventLog
 from latecomer.log.progress import Watch, Watched
+from latecomer.log.readable import ReadableLog
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model import types
 from latecomer.model.durations import iso
@@ -53,7 +53,7 @@ def planned(
     through: int,
     definition: Mapping[str, Any] | None,
     watch: Watch = lambda _: None,
-    log: EventLog | None = None,
+    log: ReadableLog | None = None,
     rebuilds: Rebuilds | None = None,
 ) -> Rebuild:
     """A plan for the windows of an output that start in [since, until), by the log up to a batch.
@@ -77,7 +77,7 @@ def planned(
     progress = Watched(sum(file.rows for file in read), watch)
     with stopping_in_words(logic.name, logic.layout):
         changes, windows = _compute(
-            range_, log or EventLog(logic.runner, store), read, published, progress, draft
+            range_, log or ReadableLog(logic.runner, store), read, published, progress, draft
         )
         write_panes(range_, changes, draft / "panes")
         record = _recorded(range_, changes, read, definition, draft, windows)
@@ -87,7 +87,7 @@ def planned(
 
 def _compute(
     range_: RebuiltRange,
-    log: EventLog,
+    log: ReadableLog,
     read: Sequence[DataFile],
     published: Sequence[DataFile],
     progress: Watched,

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.events import EventLog
 from latecomer.log.logged_events import Logged, LogSplit
+from latecomer.log.readable import ReadableLog
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -113,7 +113,7 @@ class RebuiltRange:
         return wanted | _between("window_end", self.final + 1, END_OF_TIME) if self.redefined else wanted
 
 
-def events_of(range_: RebuiltRange, log: EventLog, read: Sequence[DataFile]) -> Logged:
+def events_of(range_: RebuiltRange, log: ReadableLog, read: Sequence[DataFile]) -> Logged:
     """The events of the range in these files of the log, each once, also where it was delivered again."""
     logged = log.of_files(read, range_.through, range_.holds_event())
     return log.without_repeated(logged, range_.through)

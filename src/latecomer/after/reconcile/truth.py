@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
-from latecomer.log.events import EventLog
 from latecomer.log.logged_events import Logged
+from latecomer.log.readable import ReadableLog
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -62,7 +62,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> t
         logic = output_logic(runner, past, book.name)
         periods = [(since, under) for since, under in store.policies(book.name) if since <= last]
         outputs = [logic.output, *(under for _, under in periods)]
-        every_event = EventLog(runner, past).each_once(last)
+        every_event = ReadableLog(runner, past).each_once(last)
         with computed(every_event, outputs, store.layout, runner, past.root) as logged:
             if isinstance(logic, SessionLogic):
                 merged: pa.Table | None = logic.whole(logged)

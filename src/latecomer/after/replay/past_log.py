@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from latecomer.log.events import EventLog, LoggedBatch
+from latecomer.log.events import EventLog
 from latecomer.log.logged_events import OtherTicks
+from latecomer.log.readable import LoggedBatch
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import NO_CLOCK, Clock, Slice

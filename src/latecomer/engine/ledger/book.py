@@ -22,7 +22,7 @@ from latecomer.store.layout import LEDGER
 from latecomer.windowing.fate_counts import Counts
 
 if TYPE_CHECKING:
-    from latecomer.log.events import LoggedBatch, Received
+    from latecomer.log.readable import LoggedBatch, Received
     from latecomer.store.store import Store
     from latecomer.windowing.firing.output import FiringBatch, OutputLogic, Prepared
 

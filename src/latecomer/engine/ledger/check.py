@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.book import event_times, repeated_amounts, table_amounts, table_parts
-from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
+from latecomer.log.readable import ReadableLog
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
@@ -85,7 +85,7 @@ class _Check:
         self.last = last
         self.notes = notes
         self.removed = removed_until(store, LOG)
-        self.log = EventLog(runner, store)
+        self.log = ReadableLog(runner, store)
         self.units = [EVENTS, *store.measures()]
         self.written = self._written()
 

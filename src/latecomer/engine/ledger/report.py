@@ -18,7 +18,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_values import json_seconds
 
 if TYPE_CHECKING:
-    from latecomer.log.events import Received
+    from latecomer.log.readable import Received
     from latecomer.model.ledger import Entry
     from latecomer.model.silent_partitions import SilentPartition
     from latecomer.model.timeline import OutOfStep

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from latecomer.log.events import LoggedBatch
 from latecomer.log.logged_events import Logged
+from latecomer.log.readable import LoggedBatch
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import Runner
