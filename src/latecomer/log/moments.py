@@ -17,9 +17,10 @@ from latecomer.model.zones import to_utc
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 _MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"
-_USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}Z?$"
+_ZONE = "(Z|[+-](0[0-9]|1[0-7])(:?[0-5][0-9])?)"
+_USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}{_ZONE}?$"
 """The usual way to write a moment, which Arrow reads correctly."""
-_SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}Z?$"
+_SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}{_ZONE}?$"
 """The same, only for days that every month has."""
 _SECONDS = len("2026-11-01 18:30:00")
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
@@ -27,6 +28,8 @@ _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 _LAST = int(np.datetime64("2037", "us").astype(np.int64))
 """Up to here changes of clocks are listed one by one. Arrow ignores the rules for later years."""
 _WIDE = Context(prec=80)
+_EXACT = float(1 << 53)
+"""Below it, a double has whole numbers exactly."""
 _LONG = 1 << 63
 
 
@@ -83,13 +86,15 @@ def _of_texts(texts: pa.Array, zone: str, pattern: str) -> pa.Array:
 
 
 def _usual(texts: pa.Array, zone: str) -> pa.Array:
-    shown = pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
-    if zone == "UTC":
-        return shown
-    zoned = flags(pc.ends_with(texts, "Z"))
+    zoned = flags(pc.match_substring_regex(texts, f"{_ZONE}$"))
     if zoned.all():
-        return shown
-    return pc.if_else(pa.array(zoned), shown, of_wall_clock(shown, zone))
+        return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    bare = texts.filter(pa.array(~zoned)).cast(pa.timestamp("us")).cast(pa.int64())
+    found = np.zeros(len(texts), np.int64)
+    found[~zoned] = np.asarray(of_wall_clock(bare, zone))
+    if zoned.any():
+        found[zoned] = np.asarray(_usual(texts.filter(pa.array(zoned)), zone))
+    return pa.array(found)
 
 
 def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
@@ -126,6 +131,19 @@ def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
 
 def _of_fractions(column: pa.Array, unit: str) -> pa.Array:
     """Decimals and floating point numbers: rounded to the microsecond; nanoseconds are rounded down."""
+    if not pa.types.is_floating(column.type) or unit == "ns":
+        return _one_by_one(column, unit)
+    with np.errstate(over="ignore"):
+        product = np.asarray(column.cast(pa.float64()).fill_null(np.nan)) * _MICROS[unit]
+    exact = np.abs(product) < _EXACT
+    size = np.where(exact, np.abs(product), 0)
+    rounded = np.copysign(np.floor(size) + (size - np.floor(size) >= 0.5), product)
+    moments = pa.array(rounded.astype(np.int64), mask=~exact)
+    odd = pa.array(~exact)
+    return pc.replace_with_mask(moments, odd, _one_by_one(column.filter(odd), unit))
+
+
+def _one_by_one(column: pa.Array, unit: str) -> pa.Array:
     found = [None if each is None else _rounded(each, unit) for each in column.to_pylist()]
     return pa.array(found, pa.int64())
 
