@@ -9,11 +9,16 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 from after.story.story_kit import PIPELINE, new_story, second, shown
+from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
+from latecomer.engine.without_data import heartbeat
 from latecomer.log.timeline.keeper import Section, WatermarkRise
 from latecomer.model.durations import to_micros
+from latecomer.model.oracle.arrivals import Arrival
+from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import TimelineRow
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.spark.base import InProcess
@@ -24,7 +29,9 @@ from latecomer.windowing.firing.clocks import settled_at, settled_by
 from latecomer.windowing.firing.job import FiringJob, OutputNeeds, may_fire
 from latecomer.windowing.firing.output import FiringBatch
 from latecomer.windowing.firing.session_output import output_logic
+from latecomer.windowing.firing.tasks import merge_bucket
 from latecomer.windowing.private_columns import PaneLane
+from spark_kit import Bench
 
 WINDOW_END = datetime(9997, 12, 31, tzinfo=UTC)
 LATER = to_micros(datetime(9998, 12, 31, tzinfo=UTC))
@@ -115,3 +122,33 @@ def test_empty_panes_are_known_to_come_without_computing_them(
 def test_windows_have_settled_by_the_watermark_at_which_they_settle(watermark: int) -> None:
     made, ends = output({"tumbling": "1m"}), np.array([to_micros(WINDOW_END), END_OF_TIME - 1, END_OF_TIME])
     assert (watermark >= settled_at(made, ends)).tolist() == (ends <= settled_by(made, watermark)).tolist()
+
+
+def test_windows_that_close_silently_are_not_tried_at_every_heartbeat(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """An output with many open keys would be computed each second, for as long as its source is silent."""
+    made = Output(
+        window={"tumbling": "10us"},
+        aggregates={"rows": "count(*)"},
+        trigger={"early": {"count": 1}, "on_time": "if_changed"},
+    )
+    strategy = Bounded("0us", idle_after="20us", on_idle="advance", every="5us")
+    bench = Bench(spark, tmp_path, strategy, {"rows": made}, {}, measures=())
+    engine = bench.engine()
+    engine.data(0, bench.write(0, [Arrival(3, 100, "a", {}), Arrival(12, 101, "a", {})]))
+    engine.await_batch()
+    tried: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        tried.append(at)
+        return merge_bucket(*arguments)
+
+    with patch("latecomer.windowing.firing.job.merge_bucket", counted):
+        for at in range(110, 200, 10):
+            assert not heartbeat(engine, at)
+    assert 0 < len(tried) < 5
+    engine.data(1, bench.write(1, [Arrival(31, 300, "a", {})]))
+    engine.finish()
+    engine.close()
+    assert [pane["rows"] for pane in Reader(bench.pipeline).panes("rows").to_pylist()] == [1, 1, 1]

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -21,8 +21,7 @@ from latecomer.log.timeline.keeper import Section
 from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Session
-from latecomer.spark.base import Buckets, InProcess, Runner, Shared
-from latecomer.spark.base import JobResults as Results
+from latecomer.spark.base import Buckets, InProcess, JobResults, Runner, Shared
 from latecomer.store.delta.data_files import DataFile, batch_of, kind_of
 from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
@@ -54,6 +53,8 @@ class FiringJob:
     def __init__(self, runner: Runner, store: Store) -> None:
         self.runner, self.store = runner, store
         self._plans: dict[tuple[str, ...], tuple[list[OutputLogic], Shared[FiringPlan]]] = {}
+        self._silent: set[Location] = set()
+        """Files of open states whose windows have all ended without anything to publish, as a trial has found."""
 
     @contextmanager
     def derived(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> Iterator[FiringBatch]:
@@ -85,13 +86,17 @@ class FiringJob:
         needs = [OutputNeeds(logic, batch, trial=True) for logic in outputs]
         if any(each.surely_publishes() for each in needs):
             return True
-        some = [each for each in needs if each.may_publish()]
+        some = [each for each in needs if each.may_publish(self._silent)]
         if not some:
             return False
         rows = sum(file.rows for each in some for file in (*each.states, *each.closing))
         runner = InProcess(self.runner.spark) if rows <= ROWS_PER_BUCKET else self.runner
         done = self._done(runner, "silence · triggers", self._plan(outputs), batch, some)
-        return any(lane in made.files for part in done.buckets for made in part.values() for lane in PANES)
+        publishes = any(
+            lane in made.files for part in done.buckets for made in part.values() for lane in PANES
+        )
+        self._silent = set() if publishes else {file for each in some for file in each.ended}
+        return publishes
 
     def _done(
         self,
@@ -100,7 +105,7 @@ class FiringJob:
         plan: Shared[FiringPlan],
         batch: FiringBatch,
         needs: Sequence[OutputNeeds],
-    ) -> Results:
+    ) -> JobResults:
         """The results of the tasks that fold the batch's events, and of those that merge a bucket of keys."""
         tasks = {each.name: each.task for each in needs if each.task}
         some = [each for each in needs if each.name in tasks]
@@ -260,12 +265,23 @@ class OutputNeeds:
 
     # Without data
 
-    def may_publish(self) -> bool:
-        """Whether a batch without data may publish anything, as far as the statistics of files tell."""
+    def may_publish(self, silent: Set[Location]) -> bool:
+        """Whether a batch without data may publish anything, as far as the statistics of files tell. `silent` files
+        have nothing to publish."""
         section, partials = self.batch.section, self.logic.tables.partials
         return bool(self.closing) or any(
-            may_fire(self.output, partials, file, section) for file in self.logic.states
+            may_fire(self.output, partials, file, section)
+            for file in self.logic.states
+            if partials.location(file) not in silent
         )
+
+    @property
+    def ended(self) -> Iterator[Location]:
+        """The files of open states whose windows have all ended; nothing waits in them for a later pane."""
+        partials, fires_at = self.logic.tables.partials, self.batch.section.fires_at
+        for file in self.logic.states:
+            if kind_of(file) != PaneLane.WAITING and file.window_ends[1] <= fires_at:
+                yield partials.location(file)
 
     def surely_publishes(self) -> bool:
         """Whether an open window reaches its end, and does not close without a pane; or a window gets empty panes."""
