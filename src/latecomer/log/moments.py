@@ -15,13 +15,15 @@ from latecomer.model.written_times import written_moment
 from latecomer.model.zones import to_utc
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
-_MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"
 _ZONE = "(Z|[+-](0[0-9]|1[0-7])(:?[0-5][0-9])?)"
-_USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}{_ZONE}?$"
-"""The usual way to write a moment, which Arrow reads correctly."""
-_SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}{_ZONE}?$"
+_CLOCK = rf"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,6}})?{_ZONE}?)?)?"
+_MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"
+_USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01]){_CLOCK}$"
+"""The usual ways to write a moment, which Arrow reads correctly: with or without parts of a second, seconds, the time,
+and with an offset after seconds."""
+_SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8]){_CLOCK}$"
 """The same, only for days that every month has."""
+_ZONED = rf":[0-9]{{2}}(\.[0-9]+)?{_ZONE}$"
 _SECONDS = len("2026-11-01 18:30:00")
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 """From here on Arrow and Python agree on the clocks of zones."""
@@ -86,7 +88,7 @@ def _of_texts(texts: pa.Array, zone: str, pattern: str) -> pa.Array:
 
 
 def _usual(texts: pa.Array, zone: str) -> pa.Array:
-    zoned = flags(pc.match_substring_regex(texts, f"{_ZONE}$"))
+    zoned = flags(pc.match_substring_regex(texts, _ZONED))
     if zoned.all():
         return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     bare = texts.filter(pa.array(~zoned)).cast(pa.timestamp("us")).cast(pa.int64())
