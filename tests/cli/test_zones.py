@@ -191,3 +191,20 @@ def test_windows_that_an_earlier_version_cut_otherwise_are_refused(cli: Cli, lak
     said = cli("rebuild", "plan", lake.file, "quarters", "--from", "2013-03-10")
     assert said.status == 1
     assert "drifted from the wall clock of America/New_York" in said.err
+
+
+def test_a_zone_that_is_new_in_the_file_is_another_window_as_validate_says_before_a_run(
+    cli: Cli, lake: Lake
+) -> None:
+    pins = read_pins(lake.store.root)
+    assert pins is not None
+    assert pins["outputs"]["quarters"].pop("clock") == "wall"
+    pins["outputs"]["quarters"]["window"]["zone"] = "UTC"
+    assert "a run refuses" not in cli("validate", lake.file).err
+    write_pins(lake.store.root, pins)
+    for ask in (lake.store.pins, lambda: Reader(lake.pipeline).results("quarters")):
+        with pytest.raises(StoreMismatch, match="output quarters was computed with another window"):
+            ask()
+    said = cli("validate", lake.file)
+    assert said.status == 0
+    assert "warning: a run refuses this file: output quarters was computed with another window" in said.err

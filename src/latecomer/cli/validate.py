@@ -27,6 +27,7 @@ from latecomer.config.profiles import settings
 from latecomer.config.registered import RegisteredJson, SchemaFormat
 from latecomer.config.user_classes import Decoder
 from latecomer.config.views import place_in
+from latecomer.errors import StoreMismatch
 from latecomer.errors.harmless import harmless
 from latecomer.model.durations import format_duration
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from latecomer.config.all_columns import Columns
     from latecomer.config.models import Pipeline
     from latecomer.config.paths import SourcePath
+    from latecomer.store.store import Store
 
 
 def validate(file: File) -> None:
@@ -59,8 +61,18 @@ def validate(file: File) -> None:
         typer.echo(harmless(line))
     print_warnings(pipeline, file, paths)
     hindrances = [harmless(sentence) for path in paths.values() for sentence in path.hindrances()]
-    for warning in (*doubts(pipeline, file), *hindrances):
+    refused = [] if columns is None else _refused(Store(pipeline, columns))
+    for warning in (*doubts(pipeline, file), *refused, *hindrances):
         typer.echo(f"warning: {warning}", err=True)
+
+
+def _refused(store: Store) -> list[str]:
+    """Why a run refuses the file: the store was made with other settings."""
+    try:
+        store.pins()
+    except StoreMismatch as error:
+        return [f"a run refuses this file: {error}"]
+    return []
 
 
 def _described(
