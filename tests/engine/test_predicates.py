@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import latecomer
 from examples_kit import drawn
+from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
@@ -141,11 +143,40 @@ def test_an_event_for_which_a_condition_fails_is_a_dead_letter_and_stops_nothing
         ("paise + 1", "is not a predicate: it yields bigint"),
         ("amount > 1", "the source has no column amount"),
         ("paise > > 1", "Spark cannot use this predicate"),
+        ("upper(note) = 'OK' and", "Spark cannot use this predicate: .* Syntax error at its end"),
     ],
 )
 def test_what_is_no_predicate_is_refused(spark: SparkSession, tmp_path: Path, where: str, said: str) -> None:
     with pytest.raises(PipelineError, match=said):
         run(pipeline_with(tmp_path, asked=where), once=True, spark=spark)
+
+
+def test_a_mistake_that_only_spark_sees_has_the_line_of_the_file(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, asked="upper(note) = 'OK' and")
+    file = tmp_path / "pipeline.yaml"
+    written = pipeline.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"profile"})
+    file.write_text(yaml.safe_dump(written), encoding="utf-8")
+    nth = [line.strip().startswith("where:") for line in file.read_text().splitlines()].index(True) + 1
+    with pytest.raises(PipelineError, match=f"{file}:{nth}: outputs.asked.where: Spark cannot use"):
+        run(load_pipeline(file), once=True, spark=spark, file=file)
+
+
+def test_a_column_with_an_umlaut_needs_no_backticks(spark: SparkSession, tmp_path: Path) -> None:
+    wheres = {"simple": "größe > 1", "by_spark": "größe % 2 = 0 and upper(note) = 'B'"}
+    asked = pipeline_with(tmp_path, **wheres).model_dump(mode="json", by_alias=True, exclude={"profile"})
+    asked["source"]["schema"] = {"at": "string", "größe": "bigint", "note": "string"}
+    asked["columns"] = {"doppelt": "größe * 2"}
+    asked["outputs"]["simple"]["aggregates"] = {"summe": "sum(doppelt)"}
+    lines = [
+        json.dumps({"at": "2026-11-08T14:00:00Z", "größe": size, "note": note})
+        for size, note in zip(range(4), "abbb", strict=True)
+    ]
+    (tmp_path / "in" / "a.json").write_text("\n".join(lines))
+    pipeline = Pipeline.model_validate({**asked, "base": tmp_path})
+    run(pipeline, drain=True, spark=spark)
+    reader = latecomer.Reader(pipeline)
+    assert [row["summe"] for row in reader.results("simple").to_pylist()] == [10]
+    assert [row["n"] for row in reader.results("by_spark").to_pylist()] == [1]
 
 
 def test_a_zone_that_this_java_does_not_know_is_refused(spark: SparkSession, tmp_path: Path) -> None:

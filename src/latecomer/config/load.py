@@ -77,7 +77,7 @@ def _own_errors(error: ValidationError) -> list[Any]:
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
     """Raise if the pipeline cannot be run on these columns."""
-    _require_none(column_checks.check_columns(pipeline, columns), file)
+    require_none(column_checks.check_columns(pipeline, columns), file)
 
 
 def check_renames(
@@ -85,12 +85,12 @@ def check_renames(
 ) -> None:
     """Raise if the pipeline, as the `source` sees it, renames a column that the source does not have, or gives it a
     name that the source has already."""
-    _require_none(
+    require_none(
         [in_source(source, problem) for problem in column_checks.check_renames(pipeline, columns)], file
     )
 
 
-def _require_none(problems: list[Problem], file: str | Path | None) -> None:
+def require_none(problems: list[Problem], file: str | Path | None) -> None:
     if problems:
         raise PipelineError(
             [at_line(each, None, {}) for each in problems] if file is None else _with_lines(problems, file)
@@ -99,7 +99,7 @@ def _require_none(problems: list[Problem], file: str | Path | None) -> None:
 
 def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
     """Raise if the pipeline refers to a secret that does not exist."""
-    _require_none(checks.missing_secrets(pipeline), file)
+    require_none(checks.missing_secrets(pipeline), file)
 
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:

@@ -14,7 +14,7 @@ from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration
 from latecomer.model.panes import Accumulation
-from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
+from latecomer.model.predicates import check_where, named_columns, with_names_quoted
 from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, OnError, TooLatePolicy
 from latecomer.model.windows import AnyWindow
@@ -93,7 +93,7 @@ class Output(Model):
         if where is None:
             return None
         check_where(where)
-        return with_paths_quoted(where)
+        return with_names_quoted(where)
 
     @property
     def columns_in_numbers(self) -> list[str]:

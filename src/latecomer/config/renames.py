@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from latecomer.config.spark_columns import as_sql
 from latecomer.model.base import Model
-from latecomer.model.predicates import check_fix, is_names_alone, with_paths_quoted
+from latecomer.model.predicates import check_fix, is_names_alone, with_names_quoted
 from latecomer.model.words import QUOTED, in_backticks, without_backticks
 
 _QUOTED = re.compile(QUOTED)
@@ -93,7 +93,7 @@ def parse_expression(written: object) -> DerivedColumn:
     if not isinstance(written, str):
         raise ValueError('is not an expression; write SQL over the source\'s columns: "paise / 100"')
     check_fix(written, "column")
-    return DerivedColumn(sql=with_paths_quoted(written.strip()))
+    return DerivedColumn(sql=with_names_quoted(written.strip()))
 
 
 def parse_either(written: object) -> SourceColumn | DerivedColumn:

@@ -5,8 +5,8 @@ functions are listed here, and all others are refused: in a pipeline file, in Py
 from elsewhere. Every definition is checked here when it is loaded, before Spark starts.
 
 The lexer follows Spark's and refuses what the two could read differently: comments, `$`. A name with dots, such as
-`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`). After a bracket,
-as in `items[0].sku`, it is a field of the element.
+`pricing.base`, is one column, and is put into backticks before Spark sees it, as is `Größe` (`with_names_quoted`).
+After a bracket, as in `items[0].sku`, a dotted name is a field of the element.
 """
 
 from __future__ import annotations
@@ -153,13 +153,19 @@ functions that docs/conditions.md lists, or have it as a column of the source
     _check(written, "where")
 
 
-def with_paths_quoted(written: str) -> str:
-    """A condition with its dotted names in backticks: Spark would take them for fields of a column or a table.
+def with_names_quoted(written: str) -> str:
+    """A condition with those names in backticks that Spark would not read as names: dotted ones, which it takes for
+    fields of a column or a table, and those with letters beyond ASCII.
 
-    >>> with_paths_quoted("pricing.base > 1.5 and note != 'a.b'")
-    "`pricing.base` > 1.5 and note != 'a.b'"
+    >>> with_names_quoted("pricing.base > 1.5 and Größe > 2 and note != 'a.b ü'")
+    "`pricing.base` > 1.5 and `Größe` > 2 and note != 'a.b ü'"
     """
-    return "".join(f"`{token.text}`" if token.kind == "path" else token.text for token in _lexed(written))
+    return "".join(
+        f"`{token.text}`"
+        if token.kind == "path" or (token.kind == "word" and not token.text.isascii())
+        else token.text
+        for token in _lexed(written)
+    )
 
 
 def check_fix(written: str, what: str = "fix") -> None:

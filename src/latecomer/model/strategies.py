@@ -28,7 +28,7 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import recent_ticks as recent
 from latecomer.model.base import Model
 from latecomer.model.durations import WRITTEN_POSITIVE, Duration, PositiveDuration, format_duration
-from latecomer.model.predicates import check_where, with_paths_quoted
+from latecomer.model.predicates import check_where, with_names_quoted
 
 State = Any
 REACH = 4096
@@ -63,7 +63,7 @@ class Needs:
             except ValueError as error:
                 reason, _, fix = str(error).partition("; ")
                 raise PipelineError([Problem("where", reason, self.where, fix, "Needs")]) from None
-            object.__setattr__(self, "where", with_paths_quoted(self.where))
+            object.__setattr__(self, "where", with_names_quoted(self.where))
 
     @property
     def marks(self) -> bool:

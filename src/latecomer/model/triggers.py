@@ -21,7 +21,7 @@ from pydantic import (
 
 from latecomer.model.base import Model, without_defaults
 from latecomer.model.durations import PARTS, WRITTEN_POSITIVE, PositiveDuration
-from latecomer.model.predicates import check_where, with_paths_quoted
+from latecomer.model.predicates import check_where, with_names_quoted
 
 Per = Literal["firing", "batch"]
 
@@ -92,7 +92,7 @@ def _condition(when: str) -> str:
     if not when.strip():
         raise ValueError('an empty predicate; write one, such as when: "paise > 100000"')
     check_where(when)
-    return with_paths_quoted(when)
+    return with_names_quoted(when)
 
 
 class When(Rule):

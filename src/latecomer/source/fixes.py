@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
-from latecomer.model.predicates import check_fix, check_where, column_mistake, with_paths_quoted
+from latecomer.model.predicates import check_fix, check_where, column_mistake, with_names_quoted
 from latecomer.model.types import is_decimal, is_nested
 from latecomer.model.written_numbers import LONGEST, PATTERN, POINT, Signs
 from latecomer.source.decode.private_columns import CORRUPT
@@ -174,7 +174,7 @@ class Fix:
 def _quoted(expression: str) -> str:
     """An expression with its dotted names in backticks; `mistakes` reports one that cannot be parsed."""
     try:
-        return with_paths_quoted(expression)
+        return with_names_quoted(expression)
     except (ValueError, TypeError):
         return expression
 

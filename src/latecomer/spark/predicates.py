@@ -10,10 +10,11 @@ from typing import Any, Literal
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from latecomer.config.load import require_none
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.views import place_in
-from latecomer.errors import PipelineError, Problem, StoreMismatch
+from latecomer.errors import Problem, StoreMismatch
 from latecomer.model.expressions import expression
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.spark.errors import first_line
@@ -49,7 +50,7 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     for field, where, rows in written:
         if where is not None and (reason := _mistake(rows, where)) is not None:
             fix = f"write an SQL condition over {', '.join(rows.columns)} alone"
-            raise PipelineError([Problem(field, reason, where, fix, str(file) if file else None)])
+            require_none([Problem(field, reason, where, fix)], file)
         seen.add(where)
     for name, then in _pinned(store):
         where = str(then.where)
@@ -101,8 +102,7 @@ def _check_derived(empty: DataFrame, pipeline: Pipeline, file: str | Path | None
             if (reason := _mistake(empty, made.sql, "expression")) is not None:
                 place = "columns" if pipeline.derived.get(column) == made else f"outputs.{name}.columns"
                 fix = f"write an SQL expression over {', '.join(empty.columns)} alone"
-                problem = Problem(f"{place}.{column}", reason, made.sql, fix, str(file) if file else None)
-                raise PipelineError([problem])
+                require_none([Problem(f"{place}.{column}", reason, made.sql, fix)], file)
 
 
 def _mistake(
@@ -114,7 +114,10 @@ def _mistake(
             return f"is not a predicate: it yields {kind}"
         return _NOT_STABLE if may_change(frame, sql) else None
     except PySparkException as error:
-        return f"Spark cannot use this {what}: {first_line(error)}"
+        reason = first_line(error)
+        if f"pos {len(sql) + 1})" in reason:  # at the bracket that latecomer has added
+            reason = reason.replace("at or near ')'", "at its end")
+        return f"Spark cannot use this {what}: {reason}"
 
 
 def may_change(frame: DataFrame, where: str) -> bool:

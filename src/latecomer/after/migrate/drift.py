@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from latecomer.config.names import PRIVATE
 from latecomer.log.private_columns import LOGGED
 from latecomer.model.expressions import Expression
-from latecomer.model.predicates import with_paths_quoted
+from latecomer.model.predicates import with_names_quoted
 from latecomer.schemas.migrations import Checks, Migration, checks_of
 from latecomer.spark.base import in_turn_together
 from latecomer.spark.errors import explained
@@ -237,7 +237,7 @@ def _computed(
     )
     computed = {
         column: value_or_null(
-            spark, with_paths_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH
+            spark, with_names_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH
         ).getField(VALUE)
         for name, column in made.items()
     }
