@@ -77,7 +77,9 @@ def event_in_words(pipeline: Pipeline) -> str:
     numbered = ""
     if event.producer and event.producer_seq:
         numbered = f"; each {event.producer} counts its events in {event.producer_seq}"
-    return f"happened at {event.time}, {arrived}; {repeats}{numbered}"
+    form = f" (as {event.time_format})" if event.time_format else ""
+    zone = f", in {event.zone} where no offset is written" if event.zone != "UTC" else ""
+    return f"happened at {event.time}{form}{zone}, {arrived}; {repeats}{numbered}"
 
 
 def partition_name(pipeline: Pipeline) -> str | None:

@@ -30,7 +30,15 @@ from latecomer.config.outputs import Output
 from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import DerivedColumn, SourceColumn, WrittenEither, seen_columns, source_name
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
-from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
+from latecomer.config.sources import (
+    Files,
+    NamedSource,
+    Source,
+    TimePattern,
+    Unit,
+    any_strategy,
+    loaded_source,
+)
 from latecomer.config.user_classes import Decoder
 from latecomer.model.base import Model
 from latecomer.model.sources import BySource, split_partition
@@ -71,6 +79,9 @@ class Event(Model):
     partition: str | None = Field(None, description="the column that names the source partition")
     zone: Zone = Field("UTC", description="the zone of times written without one")
     unit: Unit | None = Field(None, description="the unit of times written as numbers")
+    time_format: TimePattern | None = Field(
+        None, description="the form of times in text that are not ISO-8601, such as dd.MM.yyyy HH:mm:ss"
+    )
     producer: str | None = Field(None, description="the column that names who made the event")
     producer_seq: str | None = Field(
         None, description="the column with the producer's own count of its events, for `latecomer gaps`"
@@ -270,7 +281,7 @@ class Pipeline(Model):
         return split_partition(partition or "")[0] if self.sources else ""
 
     def _seen_by(self, name: str, source: NamedSource) -> Pipeline:
-        own = {"zone": source.zone, "unit": source.unit}
+        own = {"zone": source.zone, "unit": source.unit, "time_format": source.time_format}
         event = {what: value for what, value in own.items() if value is not None}
         return self.model_copy(
             update={

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -35,11 +36,13 @@ from latecomer.config.user_classes import (
 )
 from latecomer.model.base import Model, object_schema
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
+from latecomer.model.time_formats import known_pattern
 from latecomer.model.types import flat_types
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
+TimePattern = Annotated[str, AfterValidator(known_pattern)]
 UnknownFields = Literal["keep", "ignore", "dead_letter"]
 
 # Formats
@@ -375,6 +378,7 @@ class NamedSource(Source):
     )
     zone: Zone | None = Field(None, description="the zone of its times written without one; else event.zone")
     unit: Unit | None = Field(None, description="the unit of its times written as numbers; else event.unit")
+    time_format: TimePattern | None = Field(None, description="the form of its times; else event.time_format")
 
     @model_validator(mode="before")
     @classmethod

@@ -104,12 +104,13 @@ def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str
         named = pa.repeat(pa.scalar(reading.source, pa.string()), rows.num_rows)
         rows = rows.append_column(SOURCE, named)
     repaired = FIRST_ARRIVAL in rows.column_names
-    time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone)
+    time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone, event.time_format)
     if repaired:
         time = pc.coalesce(flat(rows.column(GIVEN_TIME)), time)
     arrival = landed = _landed(rows, given)
     if order_by is not None and not repaired:
-        arrival = micros(flat(rows.column(order_by)), kinds[order_by], pipeline.arrival_unit, event.zone)
+        written = flat(rows.column(order_by))
+        arrival = micros(written, kinds[order_by], pipeline.arrival_unit, event.zone, event.time_format)
     reason = _reasons(rows, reading, time, arrival)
     if reason is None:
         events, letters = rows, rows.slice(0, 0)

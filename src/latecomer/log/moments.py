@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from latecomer.model import types
 from latecomer.model.array_types import Flags, Micros
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.time_formats import MONTHS, TimeFormat, time_format
 from latecomer.model.written_times import written_moment
 from latecomer.model.zones import to_utc
 
@@ -35,12 +36,13 @@ _EXACT = float(1 << 53)
 _LONG = 1 << 63
 
 
-def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array:
-    """Written times in microseconds; null where one is missing, or cannot be read."""
+def micros(column: pa.Array, kind: str, unit: str | None, zone: str, written: str | None = None) -> pa.Array:
+    """Written times in microseconds; null where one is missing, or cannot be read. `written` is the form of texts;
+    those of another form are ISO-8601."""
     if kind in types.INTEGERS:
         return _of_integers(column.cast(pa.int64()), unit or "s")
     if kind == "string":
-        return of_texts(column, zone)
+        return of_texts(column if written is None else _as_iso(column, time_format(written)), zone)
     if kind == "timestamp":
         return column.cast(pa.int64())
     if kind in ("timestamp_ntz", "date"):
@@ -57,6 +59,39 @@ def of_texts(texts: pa.Array, zone: str) -> pa.Array:
         return _of_texts(texts, zone, _USUAL)
     except pa.ArrowInvalid:  # one is a day that its month does not have; Arrow does not tell which
         return _of_texts(texts, zone, _SURE)
+
+
+def _as_iso(texts: pa.Array, form: TimeFormat) -> pa.Array:
+    """Texts of a form as ISO-8601; those of another form as they are."""
+    found = pc.extract_regex(texts, form.regex)
+
+    def part(name: str, otherwise: str) -> pa.Array:
+        if name not in form.parts:
+            return pa.scalar(otherwise)
+        return pc.utf8_lpad(pc.struct_field(found, name), 2, "0")
+
+    year, month, hour = part("year", ""), part("month", ""), part("hour", "00")
+    if "short_year" in form.parts:
+        year = pc.binary_join_element_wise("20", part("short_year", ""), "")
+    if "month_name" in form.parts:
+        names = pc.utf8_lower(part("month_name", ""))
+        month = _two_digits(pc.add(pc.index_in(names, pa.array(MONTHS)), 1))
+    if "half" in form.parts:
+        of_half, after_noon = part("half_hour", ""), pc.equal(pc.utf8_lower(part("half", "")), "pm")
+        whole = pc.if_else(pc.equal(of_half, "12"), "00", of_half)
+        later = _two_digits(pc.add(whole.cast(pa.int32()), 12))
+        sure = pc.match_substring_regex(of_half, "^(0[1-9]|1[0-2])$")
+        hour = pc.if_else(sure, pc.if_else(after_noon, later, whole), "99")
+    fraction = pc.struct_field(found, "fraction") if "fraction" in form.parts else pa.scalar("0")
+    offset = pc.struct_field(found, "offset") if "offset" in form.parts else pa.scalar("")
+    date = pc.binary_join_element_wise(year, month, part("day", ""), "-")
+    clock = pc.binary_join_element_wise(hour, part("minute", "00"), part("second", "00"), ":")
+    iso = pc.binary_join_element_wise(date, "T", clock, ".", fraction, offset, "")
+    return pc.if_else(found.is_valid(), iso, texts)
+
+
+def _two_digits(numbers: pa.Array) -> pa.Array:
+    return pc.utf8_lpad(numbers.cast(pa.string()), 2, "0")
 
 
 def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:

@@ -201,7 +201,7 @@ def _of_marker(events: pa.Table, reading: Reading, marker: str, time: pa.Array) 
     # A wall-clock time is stored as if it were UTC.
     if kind == "timestamp_ntz" and not in_envelope:
         column = column.cast(pa.int64()).cast(pa.timestamp("us"))
-    read = micros(column, "timestamp" if in_envelope else kind, event.unit, event.zone)
+    read = micros(column, "timestamp" if in_envelope else kind, event.unit, event.zone, event.time_format)
     marked, ahead = possible(read), reading.pipeline.watermark.max_future
     if ahead is None:
         return marked

@@ -37,6 +37,7 @@ Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
 MOST = 3
 _DATE = re.compile(r"([+-]?\d{4,})-\d\d-\d\d(?!\d)")
+_OTHER_FORM = re.compile(r"\d{1,2}[./ -](\d{1,2}|[A-Za-z]{3})[./ -]\d{2,4}\b")
 _A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number and its unit"
 
 
@@ -75,9 +76,9 @@ class Explainer:
             case "no_arrival_time":
                 return f"column {order_by} is missing or empty"
             case "unreadable_event_time":
-                return _no_time(event, _fields(raw).get(event))
+                return self._no_time(event, _fields(raw).get(event))
             case "unreadable_arrival_time" if order_by is not None:
-                return _no_time(order_by, _fields(raw).get(order_by))
+                return self._no_time(order_by, _fields(raw).get(order_by))
             case "too_far_ahead":
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
                 shown = _shown(event, _fields(raw).get(event))
@@ -85,6 +86,17 @@ class Explainer:
             case "beyond_the_ledger":
                 return self._beyond_the_ledger(_fields(raw))
         return None
+
+    def _no_time(self, column: str, value: object) -> str:
+        """Why a value is no moment: it lies beyond the calendar, or is not written as a time."""
+        form, shown = self.pipeline.event.time_format, _shown(column, value)
+        if form is not None:
+            otherwise = f"{shown} is not a time of the form {form} (event.time_format), and not ISO-8601"
+        elif isinstance(value, str) and _OTHER_FORM.match(value.strip()):
+            otherwise = f"{shown} is not a time in ISO-8601; say how it is written: event.time_format: dd.MM.yyyy HH:mm"
+        else:
+            otherwise = f"{shown} is not a time; {_A_TIME}"
+        return _beyond_the_calendar(column, value) or otherwise
 
     def _beyond_the_ledger(self, row: Mapping[str, Any]) -> str:
         beyond = [
@@ -272,14 +284,14 @@ def _fields(raw: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _no_time(column: str, value: object) -> str:
-    """Why a value is no moment: it lies beyond the calendar, or is not written as a time."""
+def _beyond_the_calendar(column: str, value: object) -> str | None:
+    """That a time lies beyond the calendar; None if that is not what is wrong."""
     date = _DATE.match(value) if isinstance(value, str) else None
     if date is not None and not 2 <= int(date[1]) < 9997:
         return (
             f"{_shown(column, value)} lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here"
         )
-    return f"{_shown(column, value)} is not a time; {_A_TIME}"
+    return None
 
 
 def _shown(column: str, value: object) -> str:
