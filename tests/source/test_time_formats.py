@@ -100,9 +100,7 @@ def _pipeline(folder: Path, form: str | None, **event: Any) -> Pipeline:
     )
 
 
-def test_a_file_with_times_of_its_own_is_read_and_the_pattern_is_part_of_the_store(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_file_with_times_of_its_own_is_read(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     rows = [
         "25.10.2026 01:59:00;25.10.2026 02:00:00;10,50",
@@ -128,11 +126,11 @@ def test_a_file_with_times_of_its_own_is_read_and_the_pattern_is_part_of_the_sto
         'column Zeitpunkt: "31.11.2026 10:00:00" is not a time of the form dd.MM.yyyy HH:mm:ss (event.time_format), '
         "and not ISO-8601"
     )
-    with pytest.raises(latecomer.LatecomerError, match="another time_format"):
-        latecomer.run(_pipeline(tmp_path, "MM.dd.yyyy HH:mm:ss"), once=True, spark=spark)
 
 
-def test_a_file_with_such_times_and_no_pattern_says_what_to_set(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_a_pattern_the_letter_says_what_to_set_and_is_then_replayed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text(
         "Zeitpunkt;Eingang;Betrag\n25.10.2026 01:59;2026-10-25T02:00:00;1,00\n", encoding="utf-8"
@@ -143,3 +141,8 @@ def test_a_file_with_such_times_and_no_pattern_says_what_to_set(spark: SparkSess
         row.values() for row in latecomer.Reader(pipeline).dead_letters().select(["detail"]).to_pylist()
     ]
     assert "say how it is written: event.time_format: dd.MM.yyyy HH:mm" in detail
+    pipeline = _pipeline(tmp_path, "dd.MM.yyyy HH:mm")
+    assert latecomer.replay_dead_letters(pipeline, spark=spark).events == 1
+    assert [
+        row["event_time"] for row in rows_of(open_store(pipeline).events, "select event_time from t")
+    ] == [datetime(2026, 10, 24, 23, 59, tzinfo=UTC)]

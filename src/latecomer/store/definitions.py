@@ -118,7 +118,6 @@ def read_definition(pipeline: Pipeline) -> dict[str, Any]:
         "order_by": pipeline.order_by,
         "zone": pipeline.event.zone,
         "unit": pipeline.event.unit,
-        "time_format": pipeline.event.time_format,
         "arrival_unit": pipeline.arrival_unit,
         "columns": {new: str(made_from) for new, made_from in pipeline.renames.items()} or None,
     }
