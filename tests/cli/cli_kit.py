@@ -19,7 +19,7 @@ from latecomer.model.durations import UNITS
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, PaneLayout, arrow_type
-from latecomer.store.publications import PublicationClock
+from latecomer.store.publications import BatchCloser
 from latecomer.store.store import OutputTables, Store
 from latecomer.windowing.aggregates import states_of
 
@@ -135,7 +135,7 @@ class Lake:
 
     def published(self, batch: int, at: int) -> None:
         """Close a batch as an engine does whose wall clock stands there."""
-        PublicationClock(self.store, lambda: at).close(batch, rows_of(LEDGER, []))
+        BatchCloser(self.store, lambda: at).close(batch, rows_of(LEDGER, []))
 
 
 def rows_of(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

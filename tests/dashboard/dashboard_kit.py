@@ -16,7 +16,7 @@ from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane, rows_of
 from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.store.layout import LEDGER
-from latecomer.store.publications import PublicationClock
+from latecomer.store.publications import BatchCloser
 
 HOSTILE = "<script>document.title='owned'</script>\"'&<img src=x onerror=alert(1)>"
 """A key that somebody made up."""
@@ -40,7 +40,7 @@ def close(lake: Lake, batch: int, at: int, **fates: int) -> None:
         for output in lake.pipeline.outputs
         for unit in ("events", "assignments")
     ]
-    PublicationClock(lake.store, lambda: at).close(batch, rows_of(LEDGER, rows))
+    BatchCloser(lake.store, lambda: at).close(batch, rows_of(LEDGER, rows))
 
 
 def event(

@@ -38,7 +38,7 @@ def test_small_files_are_merged_without_reading_large_ones(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "FOLD_AT", 3)
-    monkeypatch.setattr(job, "MOST_FOLDED", MANY_KEYS)
+    monkeypatch.setattr(job, "MOST_MERGED", MANY_KEYS)
     bench = Bench(
         spark, tmp_path, Bounded("5s"), {"daily": DAILY}, {"key": "string", "paise": "bigint"}, ids=False
     )

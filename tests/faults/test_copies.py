@@ -21,7 +21,7 @@ from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError
 from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.source.choose import sources_of
-from latecomer.store.publications import PublicationClock
+from latecomer.store.publications import BatchCloser
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import Store, open_store, read_pins
 
@@ -86,7 +86,7 @@ def _opened(file: Path) -> Store | None:
     set_aside_torn(root)
     store = open_store(load_pipeline(file))
     require_unbroken(store)
-    PublicationClock(store).begin()
+    BatchCloser(store).begin()
     keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
     half_logged = store.events.last_batch() > store.ledger.last_batch()
     there = keeper.accepted()

@@ -15,7 +15,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_moment
 from latecomer.sink.worker import SinkClock
 from latecomer.store.layout import PaneLayout
-from latecomer.store.publications import PublicationClock
+from latecomer.store.publications import BatchCloser
 from latecomer.store.store import Store
 
 START = 1_777_125_600_000_000
@@ -125,7 +125,7 @@ class Fed:
         self.complete(batch)
 
     def complete(self, batch: int) -> None:
-        clock = PublicationClock(self.store, lambda: published(batch))
+        clock = BatchCloser(self.store, lambda: published(batch))
         clock.close(batch, self.store.ledger.schema.empty_table())
 
 

@@ -7,7 +7,7 @@ import sys
 
 KERNELS = (
     "latecomer.log.log_task",
-    "latecomer.windowing.firing.tasks",
+    "latecomer.windowing.firing.merge_bucket",
     "latecomer.windowing.log_computation",
 )
 ALONE = """

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from latecomer.store.delta.data_files import DataFile, batch_of
+from latecomer.windowing.firing.merge_bucket import PaneFile
 from latecomer.windowing.firing.output import bounded
-from latecomer.windowing.firing.tasks import PaneFile
 
 GAP = 10
 

@@ -28,7 +28,7 @@ from latecomer.source.base import Slice
 from latecomer.spark.base import Runner
 from latecomer.store.delta.data_files import DataFile
 from latecomer.store.failpoints import failpoint
-from latecomer.store.publications import PublicationClock, wall_clock
+from latecomer.store.publications import BatchCloser, wall_clock
 from latecomer.store.store import Store
 from latecomer.windowing.firing.job import FiringJob
 from latecomer.windowing.firing.output import FiringBatch, OutputLogic
@@ -61,9 +61,9 @@ class Engine:
             # An output remembers the files that its tables had when it was made.
             self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         self.firing, self.sinks = FiringJob(runner, store), SinkKeeper(store)
-        self.publications = PublicationClock(store, clock)
+        self.publications = BatchCloser(store, clock)
         self.last = store.ledger.last_batch()
-        """The last batch that is on the timeline."""
+        """The last complete batch; once the run has started, the last one on the timeline."""
         self._completing = ThreadPoolExecutor(1, "latecomer-completing")
         self._under_way: Future[None] | None = None
         self._completed_at = 0.0

@@ -36,13 +36,13 @@ _EXACT = float(1 << 53)
 _LONG = 1 << 63
 
 
-def micros(column: pa.Array, kind: str, unit: str | None, zone: str, written: str | None = None) -> pa.Array:
-    """Written times in microseconds; null where one is missing, or cannot be read. `written` is the form of texts;
-    those of another form are ISO-8601."""
+def micros(column: pa.Array, kind: str, unit: str | None, zone: str, pattern: str | None = None) -> pa.Array:
+    """Written times in microseconds; null where one is missing, or cannot be read. A text that does not match the
+    `pattern` is read as ISO-8601."""
     if kind in types.INTEGERS:
         return _of_integers(column.cast(pa.int64()), unit or "s")
     if kind == "string":
-        return of_texts(column if written is None else _as_iso(column, time_format(written)), zone)
+        return of_texts(column if pattern is None else _as_iso(column, time_format(pattern)), zone)
     if kind == "timestamp":
         return column.cast(pa.int64())
     if kind in ("timestamp_ntz", "date"):

@@ -23,7 +23,7 @@ UNIQUE = ("event_time", "arrival_time", "position", "event_id")
 ARRIVAL = f"{PRIVATE}arrival"
 """The arrival time, in microseconds."""
 REASON = f"{PRIVATE}reason"
-"""Why a row is a dead letter; null for all others."""
+"""Why a row is a dead letter; only dead letters have it."""
 RAW = f"{PRIVATE}raw"
 """The bytes of a dead letter."""
 LOGGED = f"{PRIVATE}logged_"

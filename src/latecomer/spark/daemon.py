@@ -25,7 +25,7 @@ _NEEDED = (
     "latecomer.spark.tasks",
     "latecomer.source.file_source",
     "latecomer.log.log_task",
-    "latecomer.windowing.firing.tasks",
+    "latecomer.windowing.firing.merge_bucket",
 )
 
 

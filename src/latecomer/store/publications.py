@@ -99,7 +99,7 @@ class Publications:
         return _times_of(commits_of(self._ledger.root), application, written)
 
 
-class PublicationClock:
+class BatchCloser:
     """Publishes batches: closes them in the ledger, each with a time that is never before that of another."""
 
     def __init__(self, store: Store, clock: Callable[[], int] = wall_clock) -> None:

@@ -1,6 +1,7 @@
 """Who may join a session: the rule of `model/oracle/sessions.py`, on columns.
 
-An event at or after the watermark of its arrival is *prompt*: it is on time, since every closed session ends before it.
+An event at or after the watermark of its arrival (after it, where sessions that touch are one) is *prompt*: it is on
+time, since every closed session ends before it.
 One behind the watermark is a *suspect*. Its fate depends on the sessions that were there when it came. So the suspects
 of a key are judged one at a time, in order of arrival, together with the prompt events of that key, the *witnesses*.
 """

@@ -10,7 +10,7 @@ import pytest
 from after.dataframes.dataframes_kit import make_lake, publish, retracted
 from cli.cli_kit import MINUTE, NOON, Lake, pane, rows_of
 from latecomer.store.layout import LEDGER
-from latecomer.store.publications import PublicationClock
+from latecomer.store.publications import BatchCloser
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
         "received": Decimal(7),
         "on_time": Decimal(7),
     }
-    PublicationClock(lake.store, lambda: NOON).close(0, rows_of(LEDGER, [line]))
+    BatchCloser(lake.store, lambda: NOON).close(0, rows_of(LEDGER, [line]))
     publish(lake, 1, *first)
     publish(lake, 2, *retracted(0, "a", 0, 1, 9), pane(1, 0, merchant=None, paise=3))
     return lake

@@ -16,7 +16,7 @@ from cli.cli_kit import at, pane
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros
-from latecomer.store.publications import PublicationClock, Publications
+from latecomer.store.publications import BatchCloser, Publications
 from latecomer.store.store import joining
 
 
@@ -50,7 +50,7 @@ def test_the_ledgers_commit_says_when_where_a_kill_came_right_after_it(played: S
         assert amounts(played, as_of=at(9, 59)) == [9, 1]
         assert amounts(played, as_of=at(10)) == [9, 1, 7]
         assert Reader(played.pipeline).panes("totals")["published_at"].to_pylist()[-1] == at(10)
-        PublicationClock(played.store, lambda: second(900)).begin()  # the next run writes it down
+        BatchCloser(played.store, lambda: second(900)).begin()  # the next run writes it down
     assert played.store.publications.last_batch() == 2
     played.panes("totals", 3, [pane(6, 0, merchant="a", paise=8)])
     played.published(3, second(-9000))
@@ -63,7 +63,7 @@ def test_the_ledgers_commit_says_when_where_a_kill_came_right_after_it(played: S
 def test_an_output_that_joined_later_was_not_known_before_it_was_computed(played: Story) -> None:
     played.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
     empty = played.store.ledger.schema.empty_table()
-    PublicationClock(played.store, lambda: second(600)).close(1, empty, output="successes")
+    BatchCloser(played.store, lambda: second(600)).close(1, empty, output="successes")
     reader = Reader(played.pipeline)
     assert reader.results("successes", as_of=at(9, 59)).num_rows == 0
     assert reader.results("successes", as_of=at(10)).num_rows == 1
@@ -83,7 +83,7 @@ def test_an_output_that_joined_nobody_knows_when_is_known_with_the_next_batch(pl
         assert reader.results("successes", as_of=datetime.now(UTC)).num_rows == 1
         assert reader.panes("successes")["published_at"].to_pylist() == [None]
         assert amounts(played, as_of=at(9, 59)) == [9, 1]
-        PublicationClock(played.store).begin()
+        BatchCloser(played.store).begin()
 
 
 def forget_commits(story: Story) -> None:
@@ -109,7 +109,7 @@ def test_a_store_of_an_earlier_version_goes_by_the_commits_of_its_ledger(story: 
     ]
     first, second_one = Reader(story.pipeline).panes("totals")["published_at"].to_pylist()
     assert before <= first <= second_one <= datetime.now(UTC)
-    PublicationClock(story.store).begin()
+    BatchCloser(story.store).begin()
     assert Reader(story.pipeline).panes("totals")["published_at"].to_pylist() == [first, second_one]
     reader.results("totals", as_of=before)
     assert reader.notes == []

@@ -38,7 +38,7 @@ from latecomer.errors import NoStore, PipelineError, StoreInUse, StoreMismatch
 from latecomer.model.durations import DAY, to_micros, to_moment
 from latecomer.store.delta.data_files import batches_of
 from latecomer.store.holding.lock import COMPACT, exclusive
-from latecomer.store.publications import PublicationClock, Publications
+from latecomer.store.publications import BatchCloser, Publications
 
 LATER = datetime.now(UTC) + timedelta(days=30)
 
@@ -47,7 +47,7 @@ def test_publication_times_stay_and_their_files_become_one(days: Days) -> None:
     store, beyond = days.store, to_micros(LATER)
     for batch in range(12, 18):
         empty = store.ledger.schema.empty_table()
-        PublicationClock(store, lambda batch=batch: beyond + batch).close(batch, empty)
+        BatchCloser(store, lambda batch=batch: beyond + batch).close(batch, empty)
     before = Publications(store).times(0, 17, "totals")
     assert before == {**before, **{batch: beyond + batch for batch in range(12, 18)}}
     assert len(before) == 18

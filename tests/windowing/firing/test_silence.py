@@ -27,9 +27,9 @@ from latecomer.store.private_columns import SINCE
 from latecomer.store.store import open_store
 from latecomer.windowing.firing.clocks import settled_at, settled_by
 from latecomer.windowing.firing.job import FiringJob, OutputNeeds, may_fire
+from latecomer.windowing.firing.merge_bucket import merge_bucket
 from latecomer.windowing.firing.output import FiringBatch
 from latecomer.windowing.firing.session_output import output_logic
-from latecomer.windowing.firing.tasks import merge_bucket
 from latecomer.windowing.private_columns import PaneLane
 from spark_kit import Bench
 

@@ -1,6 +1,6 @@
 """A Delta table whose Parquet files are written by others, and committed by this module.
 
-Spark's executors (or Arrow, for small tables) write files into a folder of their own. `commit` reads the footers of
+Tasks, and the driver for small tables, write files into a folder of their own. `commit` reads the footers of
 these files for statistics and adds the files to the Delta log through delta-rs, in a few milliseconds. Each commit has
 an application transaction with the number of its batch, so a batch that is committed again changes nothing. Readers do
 not see a file before a commit adds it.

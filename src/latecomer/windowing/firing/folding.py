@@ -1,6 +1,7 @@
 """Events of the log → partial states by window, key and fate, side output, dead letters.
 
-`fold_split` reads one part of the log in a task, for all outputs at once. `tasks.py` merges the results of several.
+`fold_split` reads one part of the log in a task, for all outputs at once. `merge_bucket.py` merges the
+results of several.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The second job of a batch, for all outputs at once, on the driver: what it needs of each output, and its tasks.
 
-    files of the log → `folding.py`, for each split → `tasks.py`, for each bucket of keys → files of each lane
+    files of the log → `folding.py`, for each split → `merge_bucket.py`, for each bucket of keys → files of each lane
 
 `output.py` makes these files visible.
 """
@@ -30,9 +30,7 @@ from latecomer.store.store import Store
 from latecomer.windowing.firing.clocks import Clocks, by_arrival, interval_passed, settled_by
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, FiringPlan, FoldTask, fold_split
-from latecomer.windowing.firing.output import PANES, FiringBatch, OutputLogic, Prepared, is_crowd
-from latecomer.windowing.firing.panes import CLOSING
-from latecomer.windowing.firing.tasks import (
+from latecomer.windowing.firing.merge_bucket import (
     ROWS_PER_BUCKET,
     BucketTask,
     OutputTask,
@@ -40,10 +38,12 @@ from latecomer.windowing.firing.tasks import (
     bucket_count,
     merge_bucket,
 )
+from latecomer.windowing.firing.output import PANES, FiringBatch, OutputLogic, Prepared, is_crowd
+from latecomer.windowing.firing.panes import CLOSING
 from latecomer.windowing.private_columns import PaneLane
 from latecomer.windowing.spark_columns import computed
 
-MOST_FOLDED = 250_000
+MOST_MERGED = 250_000
 """A file with so many open states is not small: merging it again and again would take memory, and save no file."""
 
 
@@ -59,12 +59,12 @@ class FiringJob:
     @contextmanager
     def derived(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> Iterator[FiringBatch]:
         """The batch with the columns that only Spark computes for these outputs."""
-        if batch.logged is None:
+        if batch.events is None:
             yield batch
             return
         wanted, store = [logic.output for logic in outputs], self.store
-        with computed(batch.logged, wanted, store.layout, self.runner, store.root) as logged:
-            yield replace(batch, logged=logged)
+        with computed(batch.events, wanted, store.layout, self.runner, store.root) as logged:
+            yield replace(batch, events=logged)
 
     def run(self, batch: FiringBatch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
         """What each output will publish."""
@@ -110,7 +110,7 @@ class FiringJob:
         tasks = {each.name: each.task for each in needs if each.task}
         some = [each for each in needs if each.name in tasks]
         rows = sum(file.rows for each in some for file in each.states)
-        rows += 0 if batch.logged is None else batch.logged.rows
+        rows += 0 if batch.events is None else batch.events.rows
         # An output that publishes empty panes has all keys in the first bucket.
         spread = {each.name: tasks[each.name] for each in some if not each.output.emit_empty}
         keyed = any(each.output.by for each in some if each.name in spread)
@@ -133,14 +133,14 @@ class FiringJob:
 
 def _folds(batch: FiringBatch, needs: Sequence[OutputNeeds], count: int) -> list[FoldTask]:
     """A task for each split of the batch's events; `count` is how many buckets there are."""
-    if batch.logged is None:
+    if batch.events is None:
         return []
     buckets = {each.name: 1 if each.output.emit_empty else count for each in needs}
     folders = {each.name: each.folders_aside() for each in needs}
     behind = batch.section.fires_at if batch.behind else None
     return [
         FoldTask([split], batch.section.watermarks, buckets, folders, behind)
-        for split in batch.logged.splits
+        for split in batch.events.splits
         if split.files
     ]
 
@@ -179,14 +179,14 @@ class OutputNeeds:
         small = [
             file
             for file in known
-            if file.window_ends[0] > fires_at and file.rows < MOST_FOLDED and not kind_of(file)
+            if file.window_ends[0] > fires_at and file.rows < MOST_MERGED and not kind_of(file)
         ]
         return [*needed, *small] if is_crowd(small) else needed
 
     @cached_property
     def task(self) -> OutputTask | None:
         """What a bucket needs to know; None if there is nothing to do."""
-        if self.batch.logged is None and not self.states and self.known is None and not self.closing:
+        if self.batch.events is None and not self.states and self.known is None and not self.closing:
             return None
         panes, partials = self.logic.tables.panes, self.logic.tables.partials
         to_retract = [file for file in self.states if kind_of(file) == PaneLane.TO_RETRACT]
@@ -233,7 +233,7 @@ class OutputNeeds:
             )
         else:
             spans = [file.windows for file in self.states]
-            spans += [] if batch.logged is None else [(batch.earliest, batch.latest)]
+            spans += [] if batch.events is None else [(batch.earliest, batch.latest)]
         low = min((BEGIN_OF_TIME if start is None else start for start, _ in spans), default=END_OF_TIME)
         high = max((END_OF_TIME if end is None else end for _, end in spans), default=BEGIN_OF_TIME)
         return [

@@ -23,9 +23,9 @@ from latecomer.store.store import Store
 from latecomer.windowing.fate_counts import Counts, Periods
 from latecomer.windowing.firing.empty import KnownKeys
 from latecomer.windowing.firing.folding import FAILED, SIDE_OUTPUT, OutputResult
+from latecomer.windowing.firing.merge_bucket import merge_files
 from latecomer.windowing.firing.panes import CLOSING
 from latecomer.windowing.firing.stopping import Outgrown
-from latecomer.windowing.firing.tasks import fold_files
 from latecomer.windowing.log_computation import LogComputation
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import PaneLane
@@ -39,11 +39,11 @@ _STATES = (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
 
 @dataclass(frozen=True)
 class FiringBatch:
-    """What an output needs to know of a batch. `logged` is None where the batch brought no data."""
+    """What an output needs to know of a batch. `events` is None where the batch brought no data."""
 
     number: int
     section: Section
-    logged: Logged | None = None
+    events: Logged | None = None
     earliest: int = 0
     latest: int = 0
     behind: bool = True
@@ -52,11 +52,11 @@ class FiringBatch:
     """The events are the whole log, of many batches, for an output that was added later."""
 
     @classmethod
-    def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> FiringBatch:
+    def of_logged(cls, number: int, section: Section, counted: LoggedBatch, events: Logged) -> FiringBatch:
         """A batch of data that is in the log."""
-        ticks = logged.ticks
+        ticks = counted.ticks
         behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in section.rows)
-        own_events = events if logged.received.events else None
+        own_events = events if counted.received.events else None
         return cls(number, section, own_events, ticks.earliest, ticks.latest, behind)
 
 
@@ -78,7 +78,7 @@ class Prepared:
             for lane, written in part.files.items():
                 files.setdefault(lane, []).extend(written)
         counts = Counts.joined(part.counts for part in made)
-        return cls(files, met, counts, batch.logged is not None or bool(met))
+        return cls(files, met, counts, batch.events is not None or bool(met))
 
     def of(self, lanes: Iterable[str]) -> list[Location]:
         """The files of some lanes."""
@@ -178,7 +178,7 @@ class OutputLogic:
             return prepared.of(PANES), []
         task = [*map(self.tables.panes.location, small), *new]
         folded = self.runner.run(
-            f"batch {batch.number} · late panes of {self.name}", fold_files, [task]
+            f"batch {batch.number} · late panes of {self.name}", merge_files, [task]
         ).tasks
         return [*prepared.of([PaneLane.FIRED, CLOSING]), *folded], small
 
@@ -199,10 +199,10 @@ class OutputLogic:
 
     def fates_by_batch(self, batch: FiringBatch, periods: Periods = ()) -> dict[int, Counts]:
         """The fates of each batch's events, for an output that catches up, or under the policies that it has had."""
-        if batch.logged is None:
+        if batch.events is None:
             return {}
         computation = self.computation(batch.number, periods, timeline=batch.section.watermarks)
-        return computation.counted(self.runner, f"fates of {self.name}", batch.logged)
+        return computation.counted(self.runner, f"fates of {self.name}", batch.events)
 
     def computation(self, last: int, periods: Periods = (), **more: Any) -> LogComputation:
         """A computation from the log up to a batch; `more` are fields of LogComputation."""

@@ -45,7 +45,7 @@ class SessionLogic(OutputLogic):
         """The events of the whole log, a part at a time, with the wanted columns. They are judged only by the log and
         the timeline, each by the policy of its batch."""
         under = list(periods) or [(0, self.output)]
-        folded, logged, marks = list[FoldedSessions](), batch.logged, batch.section.watermarks
+        folded, logged, marks = list[FoldedSessions](), batch.events, batch.section.watermarks
         for part in () if logged is None else self._arrivals(logged, under, marks, wanted):
             prompt, late, witnesses = divided(part, self.output, batch.section.fires_at)
             places = prompt.places(self.output.by, session_of(self.output))
@@ -68,7 +68,7 @@ class SessionLogic(OutputLogic):
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
     def fates_by_batch(self, batch: FiringBatch, periods: Periods = ()) -> dict[int, Counts]:
-        if batch.logged is None:
+        if batch.events is None:
             return {}
         measures = list(self.merger.measures)
         with_batches = (

@@ -341,7 +341,7 @@ def _sum(column: pa.ChunkedArray) -> Decimal:
 # Beside a batch
 
 
-def fold_files(files: Sequence[Location]) -> Location:
+def merge_files(files: Sequence[Location]) -> Location:
     """One file with the rows of several, beside the last of them."""
     return written(
         pa.concat_tables(map(read_table, files)), files[-1].with_name(f"folded-{new_token()}.parquet")
