@@ -151,8 +151,10 @@ def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -
     if replayed.batch is not None and replayed.events:
         print(f"\ntaken in as batch {replayed.batch}")
         show(_fates(replayed), Format.TABLE, "")
+    elif replayed.batch is not None:
+        print(f"\nno event was taken in; the new reasons are stored as batch {replayed.batch}")
     elif not dry_run:
-        print("\nnothing was taken in")
+        print("\nnothing was changed")
 
 
 def _print_nothing_picked(reader: Reader, where: str | None, file: Path) -> None:

@@ -233,14 +233,14 @@ def source_paths(pipeline: Pipeline) -> dict[str, SourcePath]:
 
 def print_warnings(pipeline: Pipeline, file: Path, paths: Mapping[str, SourcePath]) -> None:
     """Warn of settings that may lose events and of files that are not read, before anything runs."""
-    from latecomer.config.columns import source_warnings
+    from latecomer.config.columns import view_warnings
     from latecomer.config.load import warnings
 
     views = pipeline.views
     left_out = [
         warning
         for name, path in paths.items()
-        for warning in source_warnings(path, views[name].format, views[name].files.encoding)
+        for warning in view_warnings(views[name], path)
     ]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)

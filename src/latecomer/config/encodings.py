@@ -113,6 +113,8 @@ def open_text(file: Readable, encoding: str) -> Iterator[TextIO]:
         _open_bytes(file) as content,
         TextIOWrapper(content, encoding=spelled, errors=errors, newline="") as text,
     ):
+        if not spelled.startswith((UTF8, UTF16)) and content.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            content.seek(0)
         yield text
 
 

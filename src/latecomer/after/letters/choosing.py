@@ -21,7 +21,16 @@ from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.registered import Avro
 from latecomer.config.user_classes import Decoder
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
-from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
+from latecomer.model.dead_letters import (
+    DELIVER_AGAIN,
+    INVALID_RECORD,
+    REST,
+    TOMBSTONE,
+    TOO_LONG,
+    UNKNOWN_FIELDS,
+    UNREADABLE,
+    UNREADABLE_FILE,
+)
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
 from latecomer.source.decode.base import SourceFile
@@ -39,7 +48,10 @@ from latecomer.store.store import Store
 Place = tuple[int, str, int]
 """Batch, origin and position, as `latecomer dead-letters` shows them."""
 Texts = Mapping[Place, str]
-_OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
+_OF_A_FILE = {
+    UNREADABLE_FILE: f"a whole file; {DELIVER_AGAIN}",
+    REST: "the rest of a file; correct that, and deliver it under another name",
+}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that lack the whole record."""
 COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
@@ -216,7 +228,7 @@ class _Forms:
         """The form of the record, the columns from the folders of its file, and its bytes; or why there is none."""
         filed_as = letter[FILED_AS]
         if filed_as in _OF_A_FILE:
-            return f"it stands for {_OF_A_FILE[filed_as]}; correct that, and deliver it under another name"
+            return f"it stands for {_OF_A_FILE[filed_as]}"
         if filed_as in WITHOUT_RECORD and text is None:
             return f"{letter['detail'] or 'not all of the record is kept'}; give a corrected text"
         content = (letter["raw"] or "").encode() if letter["raw_bytes"] is None else letter["raw_bytes"]

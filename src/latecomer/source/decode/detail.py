@@ -20,6 +20,7 @@ from latecomer.config.user_classes import Decoder
 from latecomer.errors import shortened
 from latecomer.model import types
 from latecomer.model.counting import counted
+from latecomer.model.dead_letters import DELIVER_AGAIN
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import paths_of, value_at
@@ -49,6 +50,8 @@ class Explainer:
     """By their names in the source."""
     as_json: bool = False
     """Whether records are JSON, whatever the format of the pipeline."""
+    no_time: str | None = None
+    """What is wrong with an event time that is not read, if a fix says how it is written."""
 
     @cached_property
     def _framed(self) -> FramedDecoder | None:
@@ -69,13 +72,13 @@ class Explainer:
             case "unknown_fields":
                 return self._unknown(raw, header)
             case "unreadable_file":
-                return f"none of the file was read: {raw}; correct it, and deliver it under another name"
+                return f"none of the file was read: {raw}; {DELIVER_AGAIN}"
             case "no_event_time":
                 return f"column {event} is missing or empty"
             case "no_arrival_time":
                 return f"column {order_by} is missing or empty"
             case "unreadable_event_time":
-                return _no_time(event, _fields(raw).get(event))
+                return _no_time(event, _fields(raw).get(event), self.no_time)
             case "unreadable_arrival_time" if order_by is not None:
                 return _no_time(order_by, _fields(raw).get(order_by))
             case "too_far_ahead":
@@ -272,14 +275,14 @@ def _fields(raw: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _no_time(column: str, value: object) -> str:
+def _no_time(column: str, value: object, otherwise: str | None = None) -> str:
     """Why a value is no moment: it lies beyond the calendar, or is not written as a time."""
     date = _DATE.match(value) if isinstance(value, str) else None
     if date is not None and not 2 <= int(date[1]) < 9997:
         return (
             f"{_shown(column, value)} lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here"
         )
-    return f"{_shown(column, value)} is not a time; {_A_TIME}"
+    return f"{_shown(column, value)} {otherwise or f'is not a time; {_A_TIME}'}"
 
 
 def _shown(column: str, value: object) -> str:
