@@ -70,7 +70,10 @@ def test_a_header_without_declared_columns_is_told(undeclared: Path, cli: Cli) -
     undeclared.write_text(text, encoding="utf-8")
     (folder / "1.csv").write_text("at;arrived;merchant;tower\n")
     said = cli("validate", undeclared)
-    assert f"warning: '{folder}/1.csv' is not read: the header 'at;arrived;merchant;tower' names none" in said.err
+    assert (
+        f"warning: '{folder}/1.csv' is not read: the header 'at;arrived;merchant;tower' names none"
+        in said.err
+    )
     assert said.err.endswith('set source.files.delimiter: ";"\n')
     assert "not in the header" not in said.out
     undeclared.write_text(text.replace("csv,", "csv, delimiter: ';',"), encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -83,6 +84,15 @@ class WrongUsage(LatecomerError):
     def __init__(self, option: str, value: str | bool, reason: str, fix: str) -> None:
         given = option if isinstance(value, bool) else f"{option} {value!r}"
         super().__init__(f"{given} {reason}\n    fix: {fix}")
+
+
+def command(*words: object) -> str:
+    """A command that can be copied into a shell.
+
+    >>> command("ledger", "Umsatz März.yaml", "--check")
+    "latecomer ledger 'Umsatz März.yaml' --check"
+    """
+    return shlex.join(["latecomer", *map(str, words)])
 
 
 def limit_of(text: str, option: str = "--limit", of_what: str = "rows") -> int:
@@ -237,11 +247,7 @@ def print_warnings(pipeline: Pipeline, file: Path, paths: Mapping[str, SourcePat
     from latecomer.config.load import warnings
 
     views = pipeline.views
-    left_out = [
-        warning
-        for name, path in paths.items()
-        for warning in view_warnings(views[name], path)
-    ]
+    left_out = [warning for name, path in paths.items() for warning in view_warnings(views[name], path)]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)
 

@@ -16,8 +16,8 @@ INVALID_RECORD = "invalid"
 UNKNOWN_FIELDS = "unknown_fields"
 UNREADABLE_FILE = "unreadable_file"
 DELIVER_AGAIN = (
-    "correct the file or, if that is right, the pipeline file; then deliver the file once more under another name: what "
-    "was read is not read again"
+    "correct the file or, if that is right, the pipeline file; then deliver the file once more under another name: "
+    "what was read is not read again"
 )
 """The fix for a file that is a dead letter."""
 FAILED = "failed"

@@ -140,9 +140,11 @@ class Fix:
 
     @property
     def not_read(self) -> str | None:
-        """What is wrong with an event time that the fix does not read; None if it does not say how times are written."""
+        """What is wrong with an event time that the fix does not read; None if it does not say how it is written."""
         if self.time_format is not None:
-            return f"is not a time of the format {self.time_format}: it differs, or there is no such day or hour"
+            return (
+                f"is not a time of the format {self.time_format}: it differs, or there is no such day or hour"
+            )
         return None if self.time_unit is None else f"is not a time as a number in {self.time_unit}"
 
     def value(self, column: str, kind: str) -> str:
@@ -171,9 +173,7 @@ class Fix:
         if (self.time_format or self.time_unit) and columns[time] != "string":
             text, own = F.col(quoted(time)), F.expr(f"try_cast({quoted(time)} as {columns[time]})")
             unread = text.isNotNull() & self.time(pipeline, rows).isNull() & own.isNull()
-            words = F.concat(
-                F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit(f'" {self.not_read}')
-            )
+            words = F.concat(F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit(f'" {self.not_read}'))
             wrong.append(F.when(unread, words))
         return F.coalesce(*wrong) if wrong else F.lit(None).cast("string")
 

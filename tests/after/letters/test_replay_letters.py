@@ -258,6 +258,7 @@ def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_pa
         "14:04:00": None,
     }
     assert {each["day"] for each in taken.values()} == {"8"}
+    assert {each["origin"] for each in events(pipeline)} == {"day=8/0.csv", "day=8/1.csv"}
     assert check_ledger(pipeline, spark) == []
     assert replay(pipeline, spark=spark).equal
     other_settings = replay(

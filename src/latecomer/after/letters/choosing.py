@@ -38,7 +38,7 @@ from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.file_source import FileSource
 from latecomer.source.fixes import Fix, check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles
-from latecomer.source.private_columns import NUMBER
+from latecomer.source.private_columns import NUMBER, ORIGIN
 from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
 from latecomer.store.layout import DEAD_LETTERS, arrow_type
@@ -205,7 +205,7 @@ def records_of(store: Store, source: str, picked: Picked) -> Records:
         partition = letter["source_partition"]
         if source:
             partition = split_partition(partition)[1] or None
-        place = letter["origin"], letter["position"], partition, letter["arrival_time"]
+        place = forms.origin(letter["origin"]), letter["position"], partition, letter["arrival_time"]
         rows.append((number, *place, form, list(folders.items()), content))
     columns = list(zip(*rows, strict=True)) or [() for _ in LETTERS]
     table = pa.table(
@@ -272,6 +272,12 @@ class _Forms:
                 self.headers[origin] = decoder.header(SourceFile(path, 0, 0))
                 break
         return self.headers[origin]
+
+    def origin(self, of_letter: str) -> str:
+        """The origin of a letter as events have it: of a file, the path below the folder of the source."""
+        if self.files is None:
+            return of_letter
+        return self.files.where(SourceFile(unquote(of_letter), 0, 0))[ORIGIN]
 
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:
