@@ -219,7 +219,7 @@ class _Forms:
 
     def __init__(self, store: Store, name: str) -> None:
         self.pipeline = store.pipeline.views[name]
-        source = source_of(self.pipeline, store.columns.read_from(name))
+        source = source_of(self.pipeline, store.columns.read_from(name), name)
         self.files = source if isinstance(source, FoundFiles) else None
         self.all: list[Form] = [JSON]
         self.headers: dict[str, tuple[str, ...] | str] = {}

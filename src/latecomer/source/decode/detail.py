@@ -28,6 +28,7 @@ from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.words import with_article
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
+from latecomer.model.written_times import written_wall_clock
 from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
 from latecomer.source.decode.csv_rows import csv_fields
@@ -83,8 +84,11 @@ class Explainer:
                 return _no_time(order_by, _fields(raw).get(order_by))
             case "too_far_ahead":
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
-                shown = _shown(event, _fields(raw).get(event))
-                return f"{shown} is more than {allowed} ahead of its arrival (watermark.max_future)"
+                written, zone = _fields(raw).get(event), self.pipeline.event.zone
+                no_offset = isinstance(written, str) and written_wall_clock(written) is not None
+                or_zone = f", or event.zone is not {zone}" if no_offset else ""
+                said = f"is more than {allowed} ahead of its arrival (watermark.max_future){or_zone}"
+                return f"{_shown(event, written)} {said}"
             case "beyond_the_ledger":
                 return self._beyond_the_ledger(_fields(raw))
         return None
