@@ -101,7 +101,13 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ),
         ("tower: string", "tower: text8", 5, "source.schema.tower", "did you mean text? there are"),
         ("fare: double", "fare: integr", 5, "source.schema.fare", "did you mean integer? there are"),
-        ("fare: double", "fare: 'numeric(12,2)'", 5, "source.schema.fare", "did you mean decimal(12,2)? there"),
+        (
+            "fare: double",
+            "fare: 'numeric(12,2)'",
+            5,
+            "source.schema.fare",
+            "did you mean decimal(12,2)? there",
+        ),
         (
             "order_by: arrival_time",
             "order_by: arrival_time, format: csv, encoding: cp1225",

@@ -127,7 +127,8 @@ def moment_of(option: str, text: str) -> datetime:
     try:
         return to_moment(read(text))
     except (ValueError, OverflowError):
-        fix = "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of --zone"
+        without = "without an offset it is a time of the output's zone, or of --zone"
+        fix = f"write ISO-8601 such as 2026-04-25T14:00:00Z; {without}"
         raise WrongUsage(option, text, "is not a moment", fix) from None
 
 

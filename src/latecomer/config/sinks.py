@@ -364,7 +364,9 @@ def _read_sink(written: object) -> object:
     if isinstance(kind, str) and OWN.fullmatch(kind):
         return OwnSink(name=kind, options=settings if isinstance(settings, dict) else {"target": settings})
     if kind not in SINKS:
-        raise ValueError(f"unknown sink {kind}; {did_you_mean(str(kind), SINKS)}, and your own as module:Class")
+        raise ValueError(
+            f"unknown sink {kind}; {did_you_mean(str(kind), SINKS)}, and your own as module:Class"
+        )
     fields: dict[str, Any] = settings if isinstance(settings, dict) else {SINKS[kind].short: settings}
     return SINKS[kind].model_validate(fields)
 
