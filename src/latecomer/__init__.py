@@ -1,4 +1,4 @@
-"""The late-data layer for Apache Spark: every late event has a named fate, every number its history.
+"""The late-data layer for Apache Spark: it records what happened to every late event, and why every number changed.
 
 from latecomer import load_pipeline, run, Reader
 

@@ -166,7 +166,16 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     assert "taken in as batch 1\n" in done.out
     again = json.loads(cli(*ask, "-f", "json").out)
     assert (again["picked"], again["events"], again["batch"]) == (1, 0, None)
+    other = [each.replace("format=d.M.", "format=dd.MM.") for each in map(str, ask)]
+    again = cli(*other, "--dry-run")
+    assert again.out.startswith("1 dead letter picked up: 0 would become events, 1 would stay dead\n")
+    assert "stored" not in again.out
+    done = cli(*other)
+    assert done.out.endswith("\n\nno event was taken in; the new reasons are stored as batch 2\n")
+    assert cli(*other).out.endswith("\n\nnothing was changed\n")
     shown = json.loads(cli("dead-letters", file, "-f", "json").out)
+    said = "is not a time of the format dd.MM.yyyy HH:mm: it differs, or there is no such day or hour"
+    assert shown[0]["detail"] == f'column ts: "8.11.2026" {said}'
     assert [(each["reason"], each["position"]) for each in shown] == [
         ("unreadable_event_time", 2),
         ("unreadable", 3),
@@ -177,7 +186,9 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     assert cli("ledger", file, "--check").status == 0
     life = cli("explain", file, "totals", "--window", "2026-11-08T14:00Z")
     assert "first_arrival_time" in life.out
-    assert "2 events were dead letters at first" in life.out
+    assert (
+        "2 events were dead letters at first, and may be behind the watermark because they were" in life.out
+    )
 
 
 def test_events_that_an_output_cannot_compute_are_shown_with_the_command_that_takes_them_in(

@@ -191,7 +191,7 @@ def test_a_phase_that_is_too_young(cli: Cli, registry: Server, tmp_path: Path) -
     assert cli("migrate", "advance", file).status == 0
     said = cli("migrate", "advance", file)
     assert said.status == 1
-    assert "expand is to last 2d, and 2d of it are left" in said.err
+    assert "expand is to last 2d, and 1d 23h of it are left" in said.err
 
 
 def test_a_subject_that_is_not_there(cli: Cli, registry: Server, tmp_path: Path) -> None:

@@ -61,6 +61,27 @@ def test_a_folder_of_the_source_that_does_not_exist_is_a_warning(undeclared: Pat
     assert "does not exist" not in cli("validate", undeclared).err
 
 
+def test_a_header_without_declared_columns_is_told(undeclared: Path, cli: Cli) -> None:
+    folder = undeclared.parent / "arrivals"
+    folder.mkdir()
+    schema = "{at: string, arrived: string, tower: string, merchant: string, paise: int}"
+    written = f"{{files: {{path: arrivals, format: csv, order_by: arrived}}, schema: {schema}}}"
+    text = UNDECLARED.replace('{files: {path: "arrivals/*.json", order_by: arrived}}', written)
+    undeclared.write_text(text, encoding="utf-8")
+    (folder / "1.csv").write_text("at;arrived;merchant;tower\n")
+    said = cli("validate", undeclared)
+    assert (
+        f"warning: '{folder}/1.csv' is not read: the header 'at;arrived;merchant;tower' names none"
+        in said.err
+    )
+    assert said.err.endswith('set source.files.delimiter: ";"\n')
+    assert "not in the header" not in said.out
+    undeclared.write_text(text.replace("csv,", "csv, delimiter: ';',"), encoding="utf-8")
+    said = cli("validate", undeclared)
+    assert "is not read" not in said.err
+    assert f"\n           not in the header of {folder}/1.csv: paise\n" in said.out
+
+
 def test_a_file_of_the_source_that_cannot_be_read_is_a_warning(
     undeclared: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

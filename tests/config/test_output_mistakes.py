@@ -275,3 +275,9 @@ def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path
 def test_a_zone_with_a_typing_error_is_suggested(tmp_path: Path) -> None:
     (outcome,) = problems(GOOD.replace("tumbling: 1m", "tumbling: 1m, zone: Europe/Berlinn"), tmp_path)
     assert "fix: did you mean Europe/Berlin?" in outcome
+
+
+@pytest.mark.parametrize("zone", ["GMT+2", "UTC+02:00", "+0530", "utc+2"])
+def test_an_offset_is_no_zone(tmp_path: Path, zone: str) -> None:
+    (outcome,) = problems(GOOD.replace("tumbling: 1m", f"tumbling: 1m, zone: '{zone}'"), tmp_path)
+    assert "fix: write a region such as Europe/Berlin: an offset does not follow changes of the" in outcome

@@ -29,6 +29,13 @@ from config.mistakes_kit import GOOD, problems, require_named
         ),
         (
             "sqlite: results.db",
+            "sqllite: results.db",
+            16,
+            "outputs.totals.sinks[0]",
+            "did you mean sqlite? there are",
+        ),
+        (
+            "sqlite: results.db",
             "duckdb: {path: r, table: a b}",
             16,
             "outputs.totals.sinks[0].table",

@@ -65,6 +65,21 @@ def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_pa
         assert source_warnings(SourcePath(str(packed)), "csv") == []
 
 
+def test_a_csv_header_without_a_declared_column_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("\nstadt;Höhe\nKöln;5\n")
+
+    def warned(delimiter: str, *declared: str) -> list[str]:
+        return source_warnings(SourcePath(str(file)), "csv", "utf-8", delimiter, declared)
+
+    mistake = "the header 'stadt;Höhe' names none of the columns Höhe"
+    assert warned(",", "Höhe") == [f"'{file}' is not read: {mistake}; set source.files.delimiter: \";\""]
+    assert warned(";", "Höhe", "absent") == warned(",") == []
+    for blank in (b"", b"\n\n", b"\xef\xbb\xbf"):
+        file.write_bytes(blank)
+        assert warned(",", "Höhe") == []
+
+
 def test_the_first_file_in_another_encoding_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
     text = "at,stadt\n2024-01-01T00:00:00Z,Köln\n"
 

@@ -314,6 +314,42 @@ def test_of_a_csv_header_only_the_columns_that_come_twice_are_named(tmp_path: Pa
     assert decoder.misfit(SourceFile(f"file://{file}", 0, 18)) == "the header names a column twice: n, s"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "windows-1252", "iso-8859-15"])
+@pytest.mark.parametrize("rest", [b"", b"\n\r\n", b" \n"])
+def test_a_file_with_a_byte_order_mark_alone_has_nothing_in_it(
+    tmp_path: Path, encoding: str, rest: bytes
+) -> None:
+    file, mark = tmp_path / "a.csv", b"\xef\xbb\xbf"
+    decoder = csv_files({"n": "int"}, encoding=encoding)
+    for content in (b"", mark):
+        file.write_bytes(content + rest)
+        assert decoder.misfit(SourceFile(f"file://{file}", 0, 18)) is None
+        assert all_of(decoder, file) == []
+    file.write_bytes(mark + b"n\n7\n")
+    assert [row["n"] for row in all_of(decoder, file)] == [7]
+
+
+@pytest.mark.parametrize(
+    ("header", "fix"),
+    [
+        ("n;s;day", 'set source.files.delimiter: ";"'),
+        ("x\tn", r'set source.files.delimiter: "\t"'),
+        ("x|n", 'set source.files.delimiter: "|"'),
+        ("1,a", "correct source.schema or, if the file has no header, set source.files.header: false"),
+        ("x" * 300, None),
+    ],
+)
+def test_a_csv_header_without_any_column_is_shown_with_the_delimiter_that_may_be_meant(
+    tmp_path: Path, header: str, fix: str | None
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(f"{header}\n")
+    mistake = csv_files({"n": "int", "s": "string"}).misfit(SourceFile(f"file://{file}", 0, 18))
+    assert mistake is not None
+    shown = header if fix else f"{'x' * 199}…"
+    assert mistake.startswith(f"the header {shown!r} names none of the columns n, s; {fix or 'correct'}")
+
+
 def test_csv_has_its_header_in_the_first_split_alone(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(

@@ -138,7 +138,11 @@ def test_times_say_what_stood_there(tmp_path: Path) -> None:
         said = f'column at: "{beyond}" lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here'
         assert detail("unreadable_event_time", f'{{"at": "{beyond}"}}') == said
     ahead = 'column at: "2030-01-01" is more than 5m ahead of its arrival (watermark.max_future)'
-    assert detail("too_far_ahead", '{"at": "2030-01-01"}') == ahead
+    assert detail("too_far_ahead", '{"at": "2030-01-01"}') == f"{ahead}, or event.zone is not UTC"
+    for at in ("2030-01-01T00:00Z", "2030-01-01 00:00:00+01:00"):
+        said = detail("too_far_ahead", f'{{"at": "{at}"}}')
+        assert said == ahead.replace("2030-01-01", at)
+    assert detail("too_far_ahead", '{"at": 1893456000}') == ahead.replace('"2030-01-01"', "1893456000")
     assert detail("a reason of another version", "{}") is None
 
 

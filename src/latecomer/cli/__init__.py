@@ -59,7 +59,8 @@ def latecomer(
         ),
     ] = False,
 ) -> None:
-    """The late-data layer for Apache Spark: every late event has a named fate, every number its history."""
+    """The late-data layer for Apache Spark: it records what happened to every late event, and why every number
+    changed."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         return

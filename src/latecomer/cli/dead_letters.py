@@ -17,6 +17,7 @@ from latecomer.cli.options import (
     Formatted,
     Limit,
     Zoned,
+    command,
     hush_spark,
     load,
     open_reader,
@@ -151,8 +152,10 @@ def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -
     if replayed.batch is not None and replayed.events:
         print(f"\ntaken in as batch {replayed.batch}")
         show(_fates(replayed), Format.TABLE, "")
+    elif replayed.batch is not None:
+        print(f"\nno event was taken in; the new reasons are stored as batch {replayed.batch}")
     elif not dry_run:
-        print("\nnothing was taken in")
+        print("\nnothing was changed")
 
 
 def _print_nothing_picked(reader: Reader, where: str | None, file: Path) -> None:
@@ -163,7 +166,7 @@ def _print_nothing_picked(reader: Reader, where: str | None, file: Path) -> None
     if total and where is not None:
         print(
             f"{counted(total, 'dead letter')}, and --where is true for none: {where}; "
-            f"latecomer dead-letters {file} shows them"
+            f"{command('dead-letters', file)} shows them"
         )
     else:
         print("there are no dead letters to replay")
@@ -178,7 +181,7 @@ def _print_failed(reader: Reader, file: Path) -> None:
         events, them = ("1 event is", "it") if count == 1 else (f"{count:,} events are", "them")
         print(
             f"\n{events} in the log and cannot be computed for output {name}: correct its expression in {file}; then "
-            f"latecomer rebuild apply {file} {name} --from {written(since)} takes {them} in"
+            f"{command('rebuild', 'apply', file, name, '--from', written(since))} takes {them} in"
         )
 
 

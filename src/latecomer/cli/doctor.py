@@ -138,8 +138,7 @@ def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
 
 def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> Iterator[Finding]:
     """Whether a source can be read."""
-    from latecomer.config.columns import source_warnings
-    from latecomer.config.encodings import UTF8
+    from latecomer.config.columns import view_warnings
     from latecomer.config.paths import SourcePath
     from latecomer.config.registered import Registered
 
@@ -164,8 +163,7 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
         yield from (problem(what, sentence, "correct the source") for sentence in hindrances)
         return
     yield Finding(what, f"{counted(len(path.listed), 'file')} at {view.source_path}")
-    encoding = view.source.files.encoding if view.source.files else UTF8
-    for warning in source_warnings(path, view.format, encoding):
+    for warning in view_warnings(view, path):
         yield Finding(what, warning, warns=True)
 
 

@@ -14,6 +14,7 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     WrongUsage,
+    command,
     hush_spark,
     load,
     moment_of,
@@ -54,7 +55,7 @@ def new(file: File) -> None:
         raise WrongUsage(
             "FILE", str(file), "exists already, and is not changed", "give another name"
         ) from None
-    print(f"{file}: describe the change in it, then run latecomer migrate plan {file}")
+    print(f"{file}: describe the change in it, then run {command('migrate', 'plan', file)}")
 
 
 @migrate.command("plan")
@@ -177,7 +178,9 @@ def rollback(file: File, form: Formatted = Format.TABLE) -> None:
     if str(was) == "contract":
         for name, sql in migration.backward.items():
             note(f"events that were written without {name} have it by: {sql}")
-        note(f"latecomer migrate tables {file} --pipeline FILE --apply brings it back to the tables of sinks")
+        note(
+            f"{command('migrate', 'tables', file)} --pipeline FILE --apply brings it back to the tables of sinks"
+        )
 
 
 @migrate.command("tables")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,6 +86,15 @@ class WrongUsage(LatecomerError):
         super().__init__(f"{given} {reason}\n    fix: {fix}")
 
 
+def command(*words: object) -> str:
+    """A command that can be copied into a shell.
+
+    >>> command("ledger", "Umsatz März.yaml", "--check")
+    "latecomer ledger 'Umsatz März.yaml' --check"
+    """
+    return shlex.join(["latecomer", *map(str, words)])
+
+
 def limit_of(text: str, option: str = "--limit", of_what: str = "rows") -> int:
     """How many to print, as an option has it: a number, or all."""
     written = text.strip().lower()
@@ -117,7 +127,8 @@ def moment_of(option: str, text: str) -> datetime:
     try:
         return to_moment(read(text))
     except (ValueError, OverflowError):
-        fix = "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of --zone"
+        without = "without an offset it is a time of the output's zone, or of --zone"
+        fix = f"write ISO-8601 such as 2026-04-25T14:00:00Z; {without}"
         raise WrongUsage(option, text, "is not a moment", fix) from None
 
 
@@ -233,15 +244,11 @@ def source_paths(pipeline: Pipeline) -> dict[str, SourcePath]:
 
 def print_warnings(pipeline: Pipeline, file: Path, paths: Mapping[str, SourcePath]) -> None:
     """Warn of settings that may lose events and of files that are not read, before anything runs."""
-    from latecomer.config.columns import source_warnings
+    from latecomer.config.columns import view_warnings
     from latecomer.config.load import warnings
 
     views = pipeline.views
-    left_out = [
-        warning
-        for name, path in paths.items()
-        for warning in source_warnings(path, views[name].format, views[name].files.encoding)
-    ]
+    left_out = [warning for name, path in paths.items() for warning in view_warnings(views[name], path)]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)
 

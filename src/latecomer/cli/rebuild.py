@@ -20,6 +20,7 @@ from latecomer.cli.options import (
     To,
     WrongUsage,
     Zoned,
+    command,
     hush_spark,
     load,
     note,
@@ -75,7 +76,7 @@ def plan(
         if not plan.kept:
             note("the plan is not kept: you cannot write to the store; somebody who can may apply the range")
         elif plan.record.changes or plan.record.definition is not None:
-            print(f"\nlatecomer rebuild apply {shlex.quote(str(file))} {output} --plan {plan.id}")
+            print(f"\n{command('rebuild', 'apply', file, output, '--plan', plan.id)}")
     else:
         _print_record(plan, form)
 

@@ -18,6 +18,7 @@ from latecomer.cli.options import (
     OutputName,
     WrongUsage,
     Zoned,
+    command,
     key_of,
     moment_of,
     note,
@@ -192,10 +193,12 @@ def _no_windows(reader: Reader, file: Path, output: str, open_windows: bool) -> 
     if totals and totals[0]["received"] and totals[0]["received"] == totals[0]["dead_letter"]:
         rows = int(totals[0]["received"])
         dead = f"all {rows:,} rows are dead letters" if rows > 1 else "the only row is a dead letter"
-        return f"no windows: {dead}; latecomer dead-letters {file} --by reason shows why"
+        return f"no windows: {dead}; {command('dead-letters', file, '--by', 'reason')} shows why"
     if open_windows:
         return "no windows yet: no event has entered this output"
     timeline = reader.timeline()
     if timeline is not None and timeline.watermark == END_OF_TIME:
-        return f"no windows: the input was drained, and no event is in any; latecomer ledger {file} shows why"
+        return (
+            f"no windows: the input was drained, and no event is in any; {command('ledger', file)} shows why"
+        )
     return "no windows have closed yet; --open shows those still open"

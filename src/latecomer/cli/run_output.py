@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.cli.options import Format
+from latecomer.cli.options import Format, command
 from latecomer.cli.render import print_table
 from latecomer.cli.reporting import JsonDisplay
 from latecomer.cli.steps import current
@@ -134,7 +134,8 @@ def dead_in_words(report: BatchReport, most: float | None, file: Path) -> str | 
         if rows == 1
         else f"{which} of batch {report.batch} are dead letters"
     )
-    return f"warning: {sentence}; latecomer dead-letters {file} --by reason shows why. Later batches are not warned of."
+    shown = command("dead-letters", file, "--by", "reason")
+    return f"warning: {sentence}; {shown} shows why. Later batches are not warned of."
 
 
 def is_beyond(report: BatchReport, most: float) -> bool:
@@ -275,13 +276,13 @@ def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path)
     if not dead:
         return
     rows = reader.dead_letters_by("reason", totals.first_batch or 0)
-    command = f"latecomer dead-letters {file}"
+    letters = command("dead-letters", file)
     if form is Format.TABLE:
-        print(f"\n{counted(dead, 'dead letter')} by reason; {command} shows each", flush=True)
+        print(f"\n{counted(dead, 'dead letter')} by reason; {letters} shows each", flush=True)
         print_table(rows)
     else:
         reasons = ", ".join(f"{row['reason']} {row['dead_letters']}" for row in rows.to_pylist())
-        current().line(f"{counted(dead, 'dead letter')} ({reasons}): {command}")
+        current().line(f"{counted(dead, 'dead letter')} ({reasons}): {letters}")
 
 
 def print_summary(totals: Totals, report: RunReport) -> None:

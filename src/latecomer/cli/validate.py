@@ -78,6 +78,8 @@ def _refused(store: Store) -> list[str]:
 def _described(
     pipeline: Pipeline, paths: Mapping[str, SourcePath], columns: Columns | None, pinned: bool
 ) -> Iterator[str]:
+    from latecomer.config.columns import columns_without_field
+
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
     for name, view in pipeline.views.items():
@@ -89,6 +91,9 @@ def _described(
         else:
             yield f"columns    {_types(view, columns.read_from(name))} ({_origin(view, len(files), pinned)})"
             yield from _of_schema(view, columns)
+            first, absent = columns_without_field(view, files)
+            if absent:
+                yield f"           not in the header of {first}: {', '.join(absent)}"
             yield from _unknown_fields(pipeline, name, view, files, columns, pinned)
             for new, made_from in view.renames.items():
                 yield f"           {new} is the source's {made_from}"

@@ -258,8 +258,9 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)
         if column in (EVENTS, ASSIGNMENTS):
-            fix = fix_by_renaming(pipeline.source_name(column), columns)
-            yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, fix)
+            known = column in columns or column in pipeline.derived
+            fix = fix_by_renaming(pipeline.source_name(column), columns) if known else "leave it out"
+            yield Problem(f"ledger.{index}", "is the name of what the ledger counts by itself", column, fix)
         if kind is not None and not types.is_exact(kind):
             reason = f"a {kind} column cannot be summed exactly, so the ledger could not balance"
             fix = f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)"

@@ -12,8 +12,10 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.config.encodings import (
@@ -27,9 +29,9 @@ from latecomer.config.encodings import (
     open_text,
     other_encoding,
 )
-from latecomer.config.paths import SourcePath, special_files
+from latecomer.config.paths import SourcePath, folder_columns, special_files
 from latecomer.config.user_classes import Decoder
-from latecomer.errors import SourceError
+from latecomer.errors import SourceError, shortened
 from latecomer.model.counting import counted
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, holds, is_nested, widened_type
@@ -37,6 +39,11 @@ from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 from latecomer.objects.readable import Readable, readable
 
+if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+
+DELIMITERS = (",", ";", "\t", "|")
+"""The usual ones: one of them may be meant."""
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
 SAMPLE_LINE = 1 << 20
@@ -46,9 +53,22 @@ _INTO = "\0"
 """Separates the names on the way to a field. These names may have dots."""
 
 
-def source_warnings(source: SourcePath, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
+def view_warnings(view: Pipeline, source: SourcePath) -> list[str]:
+    """The warnings of a source that reads files."""
+    settings, declared = view.files, view.source.columns if view.files.header else None
+    return source_warnings(source, settings.format, settings.encoding, settings.delimiter, declared or ())
+
+
+def source_warnings(
+    source: SourcePath,
+    file_format: str | Decoder,
+    encoding: str = UTF8,
+    delimiter: str = ",",
+    declared: Collection[str] = (),
+) -> list[str]:
     """What cannot be read of the files that exist now, a sentence each: special files, names that are not UTF-8, the
-    first text file in another encoding and how many others, and the columns of Parquet that are left out."""
+    first text file in another encoding and how many others, a CSV header without any declared column, and the columns
+    of Parquet that are left out."""
     sentences = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it" for name in source.misnamed
     ]
@@ -64,6 +84,10 @@ def source_warnings(source: SourcePath, file_format: str | Decoder, encoding: st
             f"; {counted(others, 'other file')}{among} {'is' if others == 1 else 'are'} not in utf-8 either"
         )
         sentences += [foreign[0] + (more if others else "")] if foreign else []
+    if file_format == "csv" and declared and (first := _first_header(source.listed, encoding)):
+        name, line = first
+        if mistake := header_mistake(line, delimiter, declared):
+            sentences.append(f"{name!r} is not read: {mistake}")
     if file_format != "parquet":
         return sentences
     from latecomer.config.parquet import columns_left_out
@@ -85,6 +109,50 @@ def _no_utf8(name: str) -> str | None:
         f"{name!r} is not in utf-8, first at byte {place}: rows with such bytes are dead letters; "
         f"{other_encoding(UTF8)}"
     )
+
+
+def columns_without_field(view: Pipeline, files: Sequence[str]) -> tuple[str, list[str]]:
+    """The first CSV file with a header, and the declared columns that it does not name where it names others."""
+    settings, declared = view.source.files, view.source.columns
+    if settings is None or settings.format != "csv" or not settings.header or not declared:
+        return "", []
+    name, line = _first_header(files, settings.encoding) or ("", "")
+    if header_mistake(line, settings.delimiter, declared):
+        return name, []
+    given = {*csv_row(line, settings.delimiter), *folder_columns(view.source_path, files)}
+    return name, [column for column in declared if column not in given]
+
+
+def _first_header(files: Sequence[str], encoding: str) -> tuple[str, str] | None:
+    """The first file with a header, and the header; None if none of a few files has one that can be read."""
+    for name in files[:SAMPLE_FILES]:
+        with suppress(DamagedFile, OSError), damage_found("csv"):
+            line = next(filter(str.strip, _sample(readable(name), encoding)), None)
+            if line is not None and is_text(line, encoding) and "\0" not in line:
+                return name, line
+    return None
+
+
+def header_mistake(line: str, delimiter: str, columns: Collection[str]) -> str | None:
+    """Why the first line of a CSV file cannot be its header: it names none of the columns.
+
+    >>> print(header_mistake("at;paise", ",", ["paise", "at"]))
+    the header 'at;paise' names none of the columns paise, at; set source.files.delimiter: ";"
+    """
+    if _names(line, delimiter, columns):
+        return None
+    fix = "correct source.schema or, if the file has no header, set source.files.header: false"
+    if other := next((each for each in DELIMITERS if _names(line, each, columns)), None):
+        fix = f"set source.files.delimiter: {json.dumps(other)}"
+    shown = shortened(", ".join(columns), 200)
+    return f"the header {shortened(line, 200)!r} names none of the columns {shown}; {fix}"
+
+
+def _names(line: str, delimiter: str, columns: Collection[str]) -> bool:
+    try:
+        return any(name in columns for name in csv_row(line, delimiter))
+    except csv.Error:  # a field may be too long
+        return False
 
 
 def infer_columns(

@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from typing import Any, BinaryIO, TextIO
 
 from latecomer.config.damaged_files import DamagedFile, damage_found
+from latecomer.errors import nearest
 from latecomer.model.words import words
 from latecomer.objects.readable import Readable
 
@@ -27,6 +28,8 @@ ENCODINGS = (
 """The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 """Python's name of each encoding → the name in ENCODINGS."""
+_PYTHONS = {"latin-1": "iso-8859-1", "cp1252": "windows-1252"}
+"""Usual names of Python's."""
 _UNPACKING: dict[str, Callable[[BinaryIO], AbstractContextManager[Any]]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
@@ -46,8 +49,10 @@ def known_encoding(written: str) -> str:
     try:
         return _NAMES[codecs.lookup(written.strip()).name]
     except (LookupError, ValueError):
+        near = nearest(written.strip().lower(), [*ENCODINGS, *_PYTHONS], "")
+        also = ", ".join(f"{name} for {known}" for name, known in _PYTHONS.items())
         raise ValueError(
-            f"unknown encoding {written!r}; there are {', '.join(ENCODINGS)}, and latin-1 for iso-8859-1"
+            f"unknown encoding; {near}{' ' * bool(near)}there are {', '.join(ENCODINGS)}; also {also}"
         ) from None
 
 
@@ -113,6 +118,8 @@ def open_text(file: Readable, encoding: str) -> Iterator[TextIO]:
         _open_bytes(file) as content,
         TextIOWrapper(content, encoding=spelled, errors=errors, newline="") as text,
     ):
+        if not spelled.startswith((UTF8, UTF16)) and content.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            content.seek(0)
         yield text
 
 

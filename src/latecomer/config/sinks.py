@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, Wit
 from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
 from latecomer.config.secrets import without_references
 from latecomer.config.user_classes import OWN, Named, NamedClass, own_schema
+from latecomer.errors import did_you_mean
 from latecomer.errors.redacting import redacted
 from latecomer.model.base import object_schema
 from latecomer.model.panes import Accumulation
@@ -363,7 +364,9 @@ def _read_sink(written: object) -> object:
     if isinstance(kind, str) and OWN.fullmatch(kind):
         return OwnSink(name=kind, options=settings if isinstance(settings, dict) else {"target": settings})
     if kind not in SINKS:
-        raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}, and your own as module:Class")
+        raise ValueError(
+            f"unknown sink {kind}; {did_you_mean(str(kind), SINKS)}, and your own as module:Class"
+        )
     fields: dict[str, Any] = settings if isinstance(settings, dict) else {SINKS[kind].short: settings}
     return SINKS[kind].model_validate(fields)
 

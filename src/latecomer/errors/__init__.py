@@ -97,12 +97,17 @@ def other_settings(names: Iterable[str]) -> str:
 
 
 def nearest(value: str, known: Iterable[str], otherwise: str, cutoff: float = 0.6) -> str:
-    """The fix for a name that is not known: the name that is like it, or `otherwise` where none is.
+    """The fix for a name that is not known: the name that is like it, or `otherwise` where none is. One with the same
+    letters, in another order, is most like it.
 
     >>> nearest("totls", ["totals", "alerts"], "there are two"), nearest("x", ["totals"], "there is one")
     ('did you mean totals?', 'there is one')
+    >>> nearest("cp1225", ["cp1252", "cp1255"], "there are two")
+    'did you mean cp1252?'
     """
-    near = difflib.get_close_matches(value, list(known), n=1, cutoff=cutoff)
+    names, letters = list(known), sorted(value)
+    near = [name for name in names if sorted(name) == letters]
+    near = near or difflib.get_close_matches(value, names, n=1, cutoff=cutoff)
     return f"did you mean {near[0]}?" if near else otherwise
 
 

@@ -15,6 +15,11 @@ TOMBSTONE = "tombstone"
 INVALID_RECORD = "invalid"
 UNKNOWN_FIELDS = "unknown_fields"
 UNREADABLE_FILE = "unreadable_file"
+DELIVER_AGAIN = (
+    "correct the file or, if that is right, the pipeline file; then deliver the file once more under another name: "
+    "what was read is not read again"
+)
+"""The fix for a file that is a dead letter."""
 FAILED = "failed"
 """The event is in the log, and an output cannot compute it."""
 

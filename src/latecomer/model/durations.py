@@ -84,16 +84,16 @@ def format_duration(micros: int) -> str:
 
 
 def shown_duration(micros: int) -> str:
-    """A measured duration for people: rounded to two units. `format_duration` writes one that can be parsed.
+    """A measured duration for people, cut to two units: what is below a limit never looks like the limit.
+    `format_duration` writes one that can be parsed.
 
     >>> shown_duration(661_788_479), shown_duration(3_599_999_999), shown_duration(1_500)
-    ('11m 2s', '1h', '1ms 500us')
+    ('11m 1s', '59m 59s', '1ms 500us')
     """
     sizes = list(UNITS.values())
     largest = max((index for index, size in enumerate(sizes) if size <= abs(micros)), default=0)
     step = sizes[max(largest - 1, 0)]
-    rounded = (abs(micros) + step // 2) // step * step
-    parts = re.findall(r"\d+[a-z]+", format_duration(rounded))
+    parts = re.findall(r"\d+[a-z]+", format_duration(abs(micros) // step * step))
     return ("-" if micros < 0 else "") + " ".join(parts)
 
 

@@ -34,6 +34,8 @@ DEEPEST_NESTED = 10
 _NESTED = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
 _QUOTED_FIELD = re.compile(rf"\s*({QUOTED})\s*(:)(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SQL_DECIMAL = re.compile(r"(?:numeric|number|dec)\s*(\(.*\))?")
+"""Names of a decimal in other databases."""
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
@@ -59,7 +61,10 @@ def _normal_plain(written: str) -> str:
     match = _DECIMAL.fullmatch(text)
     if match and int(match[2]) <= int(match[1]) <= MOST_DIGITS:
         return f"decimal({int(match[1])},{int(match[2])})"
-    near = difflib.get_close_matches(text, [*sorted(_PLAIN), *_ALIASES, "decimal"], n=1)
+    if other := _SQL_DECIMAL.fullmatch(text):
+        near = [f"decimal{other[1] or ''}"]
+    else:
+        near = difflib.get_close_matches(text, [*sorted(_PLAIN), *_ALIASES, "decimal"], n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     raise ValueError(
         f"unknown type {written!r}; {meant}there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), "

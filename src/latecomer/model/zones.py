@@ -5,6 +5,7 @@ A wall-clock time is stored as microseconds, as if it were UTC.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Annotated
@@ -19,6 +20,7 @@ _400_YEARS = 146_097 * 86_400
 _FIRST = -62_000_000_000
 _LAST = int(datetime(9998, 1, 1, tzinfo=UTC).timestamp())
 """The bounds, in seconds, of the years in which Python can compute every zone."""
+_OFFSET = re.compile(r"\s*(utc|gmt|z)?\s*[+-]?\s*\d{1,2}(:?\d\d)*\s*", re.IGNORECASE)
 UNKNOWN_TO_JAVA = frozenset({"Factory", "ROC", "localtime"})
 """Zones that Python knows and Java does not, so that Spark could not use them."""
 
@@ -38,7 +40,11 @@ def zone_fix(name: str) -> str:
 
     >>> zone_fix("Europe/Berlinn"), zone_fix("Mars")
     ('did you mean Europe/Berlin?', 'write an IANA name such as Asia/Kolkata or UTC')
+    >>> zone_fix("GMT+2")
+    'write a region such as Europe/Berlin: an offset does not follow changes of the clock'
     """
+    if _OFFSET.fullmatch(name):
+        return "write a region such as Europe/Berlin: an offset does not follow changes of the clock"
     return nearest(name, sorted(_zones()), "write an IANA name such as Asia/Kolkata or UTC", cutoff=0.8)
 
 

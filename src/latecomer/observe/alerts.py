@@ -157,7 +157,7 @@ def _ledger(recorded: RecordedWeeks, output: str, _: int) -> MeasuredFigure | No
 
 
 def _seconds(value: float) -> str:
-    return shown_duration(int(value * SECOND))
+    return shown_duration(round(value * SECOND))
 
 
 def _percent(value: float) -> str:

@@ -138,6 +138,15 @@ class Fix:
         """Whether the expression computes the event time as a date or timestamp, whatever the type of its column."""
         return column == pipeline.event.time and _type_of(rows, self.columns[column]) in _MOMENTS
 
+    @property
+    def not_read(self) -> str | None:
+        """What is wrong with an event time that the fix does not read; None if it does not say how it is written."""
+        if self.time_format is not None:
+            return (
+                f"is not a time of the format {self.time_format}: it differs, or there is no such day or hour"
+            )
+        return None if self.time_unit is None else f"is not a time as a number in {self.time_unit}"
+
     def value(self, column: str, kind: str) -> str:
         """The SQL of a computed column in its own type; null where the value does not fit."""
         made = f"({self.columns[column]})"
@@ -164,9 +173,7 @@ class Fix:
         if (self.time_format or self.time_unit) and columns[time] != "string":
             text, own = F.col(quoted(time)), F.expr(f"try_cast({quoted(time)} as {columns[time]})")
             unread = text.isNotNull() & self.time(pipeline, rows).isNull() & own.isNull()
-            words = F.concat(
-                F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit('" is not a time as the fix says')
-            )
+            words = F.concat(F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit(f'" {self.not_read}'))
             wrong.append(F.when(unread, words))
         return F.coalesce(*wrong) if wrong else F.lit(None).cast("string")
 

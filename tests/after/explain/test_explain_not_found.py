@@ -36,6 +36,10 @@ def test_a_key_that_was_not_said_is_found_or_asked_for(played: Story) -> None:
         explain(Reader(played.pipeline), "totals", at(0, 30))
     played.panes("dropping", 1, [shown(MINUTE, 0, 50, 1, merchant="bata")])
     assert explain(Reader(played.pipeline), "dropping", at(0, 30)).key == {"merchant": "bata"}
+    names = ["Kiosk Ost", "Café;"]
+    played.panes("dropping", 2, [shown(MINUTE, 0, 50, 1, merchant=name) for name in names])
+    with pytest.raises(PipelineError, match="--key 'merchant=Café;'; --key 'merchant=Kiosk Ost'"):
+        explain(Reader(played.pipeline), "dropping", at(0, 30))
 
 
 def test_a_column_that_is_no_key_is_told(played: Story) -> None:

@@ -375,10 +375,11 @@ class _Case:
         if delays:
             one = len(delays) == 1
             count = "1 event was a dead letter" if one else f"{len(delays)} events were dead letters"
+            them, was = ("it", "was") if one else ("they", "were")
             took = shown_duration(max(max(delays), 0))
             self.notes.append(
-                f"{count} at first, and came again once repaired: how far they were behind the watermark is the "
-                f"repair's doing; first_arrival_time is when they came at first, at most {took} after they happened"
+                f"{count} at first, and may be behind the watermark because {them} {was} repaired later; "
+                f"first_arrival_time is when {them} first came, at most {took} after {them} happened"
             )
 
     def _note_checks(self, published: Sequence[PublishedNumber]) -> None:

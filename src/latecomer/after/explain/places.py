@@ -5,6 +5,7 @@ them. Where there is none, the error names the nearest.
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -201,7 +202,8 @@ def _value(text: str, kind: pa.DataType) -> Any:
 
 
 def _option(column: str, text: str | None) -> str:
-    return f"--key {column}={text or ''}"
+    option = f"{column}={text or ''}"
+    return f"--key {shlex.quote(option)}"
 
 
 def _window(row: Mapping[str, Any]) -> Window:

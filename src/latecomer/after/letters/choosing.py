@@ -21,7 +21,16 @@ from latecomer.config.damaged_files import DamagedFile
 from latecomer.config.registered import Avro
 from latecomer.config.user_classes import Decoder
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
-from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
+from latecomer.model.dead_letters import (
+    DELIVER_AGAIN,
+    INVALID_RECORD,
+    REST,
+    TOMBSTONE,
+    TOO_LONG,
+    UNKNOWN_FIELDS,
+    UNREADABLE,
+    UNREADABLE_FILE,
+)
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
 from latecomer.source.decode.base import SourceFile
@@ -29,7 +38,7 @@ from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.file_source import FileSource
 from latecomer.source.fixes import Fix, check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles
-from latecomer.source.private_columns import NUMBER
+from latecomer.source.private_columns import NUMBER, ORIGIN
 from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
 from latecomer.store.layout import DEAD_LETTERS, arrow_type
@@ -39,7 +48,10 @@ from latecomer.store.store import Store
 Place = tuple[int, str, int]
 """Batch, origin and position, as `latecomer dead-letters` shows them."""
 Texts = Mapping[Place, str]
-_OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
+_OF_A_FILE = {
+    UNREADABLE_FILE: f"a whole file; {DELIVER_AGAIN}",
+    REST: "the rest of a file; correct that, and deliver it under another name",
+}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that lack the whole record."""
 COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
@@ -193,7 +205,7 @@ def records_of(store: Store, source: str, picked: Picked) -> Records:
         partition = letter["source_partition"]
         if source:
             partition = split_partition(partition)[1] or None
-        place = letter["origin"], letter["position"], partition, letter["arrival_time"]
+        place = forms.origin(letter["origin"]), letter["position"], partition, letter["arrival_time"]
         rows.append((number, *place, form, list(folders.items()), content))
     columns = list(zip(*rows, strict=True)) or [() for _ in LETTERS]
     table = pa.table(
@@ -207,7 +219,7 @@ class _Forms:
 
     def __init__(self, store: Store, name: str) -> None:
         self.pipeline = store.pipeline.views[name]
-        source = source_of(self.pipeline, store.columns.read_from(name))
+        source = source_of(self.pipeline, store.columns.read_from(name), name)
         self.files = source if isinstance(source, FoundFiles) else None
         self.all: list[Form] = [JSON]
         self.headers: dict[str, tuple[str, ...] | str] = {}
@@ -216,7 +228,7 @@ class _Forms:
         """The form of the record, the columns from the folders of its file, and its bytes; or why there is none."""
         filed_as = letter[FILED_AS]
         if filed_as in _OF_A_FILE:
-            return f"it stands for {_OF_A_FILE[filed_as]}; correct that, and deliver it under another name"
+            return f"it stands for {_OF_A_FILE[filed_as]}"
         if filed_as in WITHOUT_RECORD and text is None:
             return f"{letter['detail'] or 'not all of the record is kept'}; give a corrected text"
         content = (letter["raw"] or "").encode() if letter["raw_bytes"] is None else letter["raw_bytes"]
@@ -260,6 +272,12 @@ class _Forms:
                 self.headers[origin] = decoder.header(SourceFile(path, 0, 0))
                 break
         return self.headers[origin]
+
+    def origin(self, of_letter: str) -> str:
+        """The origin of a letter as events have it: of a file, the path below the folder of the source."""
+        if self.files is None:
+            return of_letter
+        return self.files.where(SourceFile(unquote(of_letter), 0, 0))[ORIGIN]
 
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:

@@ -69,7 +69,7 @@ class ReplayedLetters:
     still_dead: pa.Table
     """Those that stay dead letters: batch, origin, position, the newest reason, detail and raw."""
     batch: int | None
-    """The batch that took them in; None where nothing was changed."""
+    """The batch that took them in, or that has their new reasons alone; None where nothing was changed."""
     entries: Sequence[Entry] = ()
     """The lines of the ledger for that batch."""
     completed: int | None = None
@@ -247,7 +247,8 @@ class _Trial:
         pipeline = self.store.pipeline.views[self.source]
         read = self.store.columns.read_from(self.source)
         columns = {pipeline.source_name(column): kind for column, kind in read.items()}
-        return [Explainer(pipeline, columns, form.kind == "json") for form in self.records.forms]
+        wrong = self.fix.not_read
+        return [Explainer(pipeline, columns, form.kind == "json", wrong) for form in self.records.forms]
 
     def _rows(self, batch: int) -> pa.Table:
         """The outcome as rows of `repairs`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -144,7 +145,7 @@ def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], TaskTotals
     show(console, scenario, account)
     the_ledger(console, Reader(load_pipeline(scenario.file)))
     first, end = (f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in RANGE)
-    file = scenario.file
+    file = shlex.quote(str(scenario.file))
     further = (
         f"panes {file} {OUTPUT} --window 2024-05-26T14:11:00Z --key city=mumbai",
         f"results {file} {OUTPUT} --serving --limit 5",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -160,20 +161,21 @@ def run_story(console: Console, home: Path) -> tuple[tuple[str, ...], TaskTotals
     reader = Reader(load_pipeline(file))
     _print_minute(console, reader)
     _print_ledger(console, reader)
+    typed = shlex.quote(str(file))
     further = (
-        f"panes {file} warehouse --window 2026-11-08T14:00:00Z",
-        f"panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
-        f"late {file} cfo_report --limit 5",
-        f"ledger {file} --check",
+        f"panes {typed} warehouse --window 2026-11-08T14:00:00Z",
+        f"panes {typed} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
+        f"late {typed} cfo_report --limit 5",
+        f"ledger {typed} --check",
     )
     return further, done.work
 
 
 def _print_minute(console: Console, reader: Reader) -> None:
     """The number of each output for the minute 19:30: as first published, and now."""
-    table = simple_table("The minute 19:30 IST, by late policy")
-    for column in ("", "late", "first published", "stands now", "payments", "set aside"):
-        table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
+    table = simple_table("The minute 19:30 IST in the four outputs, by late policy")
+    for column in ("output", "late", "first published", "stands now", "payments", "set aside"):
+        table.add_column(column, justify="left" if column in ("output", "late") else "right", no_wrap=True)
     payments = {}
     for name, policy in POLICIES.items():
         published = reader.panes(name, window=CLOSED_MINUTE).to_pylist()
@@ -208,8 +210,8 @@ def _print_ledger(console: Console, reader: Reader) -> None:
     """What was received and what became of it, by output: in payments and in rupees."""
     totals = reader.ledger_totals().to_pylist()
     for unit, title, shown in (
-        ("events", "The ledger in payments", count),
-        ("paise", "The ledger in rupees, to the paisa", rupees),
+        ("events", "The ledger of all minutes, in payments", count),
+        ("paise", "The ledger of all minutes, in rupees, to the paisa", rupees),
     ):
         lines = {row["output"]: row for row in totals if row["unit"] == unit}
         console.print(fates_table(title, {name: lines[name] for name in POLICIES}, shown))

@@ -97,7 +97,7 @@ class BatchProgress(dict[str, Any]):
                 fates[name.value] = fates.get(name.value, 0) + counts[name.value]
         shown = [f"{count:,} {name.replace('_', ' ')}" for name, count in fates.items() if count]
         lag = self["lag_seconds"]
-        behind = "" if lag is None else f", {shown_duration(int(lag * 1_000_000))} behind"
+        behind = "" if lag is None else f", {shown_duration(round(lag * 1_000_000))} behind"
         return ", ".join(
             [
                 f"batch {self['batch']}: {counted(self['rows'], 'row')} in {self['seconds']:.1f} s",

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from latecomer.config.columns import csv_row
+from latecomer.config.columns import csv_row, header_mistake
 from latecomer.config.damaged_files import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, is_text, open_text, other_encoding
 from latecomer.source.decode.base import FileSplit, SourceFile
 from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.retrying import reading
 from latecomer.source.decode.text import TextFiles
-from latecomer.source.decode.text_lines import Lines
+from latecomer.source.decode.text_lines import BLANK, Lines
 
 _LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 
@@ -54,15 +54,21 @@ class CsvFiles(TextFiles):
         if not settings.header:  # the declared columns that its folders do not have
             in_folders = self.folders(file)
             return tuple(column for column in self.columns if column not in in_folders)
+        with damage_found("csv"):
+            return tuple(csv_row(self._header_line(file), settings.delimiter))
+
+    def _header_line(self, file: SourceFile) -> str:
+        """The first line that is not blank; empty if all are."""
+        settings = self.settings
         with reading(file), damage_found("csv"), open_text(file, settings.encoding) as text:
             left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
             while line := text.readline(left):
                 left -= len(line)
                 if left == 0:
                     raise DamagedFile(f"it is not in the first {longest} characters")
-                if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
-                    return tuple(row)
-        return ()
+                if line.strip(BLANK.decode()):
+                    return line.rstrip("\r\n")
+        return ""
 
     def _header_mistake(self, file: SourceFile) -> str | None:
         """Why a file's header cannot be used."""
@@ -79,5 +85,5 @@ class CsvFiles(TextFiles):
         if doubled := [name for name, count in Counter(named).items() if count > 1]:
             return f"the header names a column twice: {', '.join(doubled)}"
         if header and not named:
-            return f"the header names none of the columns {', '.join(self.columns)}"
+            return header_mistake(self._header_line(file), self.settings.delimiter, self.columns)
         return None

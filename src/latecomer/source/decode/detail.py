@@ -20,6 +20,7 @@ from latecomer.config.user_classes import Decoder
 from latecomer.errors import shortened
 from latecomer.model import types
 from latecomer.model.counting import counted
+from latecomer.model.dead_letters import DELIVER_AGAIN
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import paths_of, value_at
@@ -27,6 +28,7 @@ from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.words import with_article
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
+from latecomer.model.written_times import written_wall_clock
 from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
 from latecomer.source.decode.csv_rows import csv_fields
@@ -50,6 +52,8 @@ class Explainer:
     """By their names in the source."""
     as_json: bool = False
     """Whether records are JSON, whatever the format of the pipeline."""
+    no_time: str | None = None
+    """What is wrong with an event time that is not read, if a fix says how it is written."""
 
     @cached_property
     def _framed(self) -> FramedDecoder | None:
@@ -70,27 +74,32 @@ class Explainer:
             case "unknown_fields":
                 return self._unknown(raw, header)
             case "unreadable_file":
-                return f"none of the file was read: {raw}; correct it, and deliver it under another name"
+                return f"none of the file was read: {raw}; {DELIVER_AGAIN}"
             case "no_event_time":
                 return f"column {event} is missing or empty"
             case "no_arrival_time":
                 return f"column {order_by} is missing or empty"
             case "unreadable_event_time":
-                return self._no_time(event, _fields(raw).get(event))
+                return self._no_time(event, _fields(raw).get(event), self.no_time)
             case "unreadable_arrival_time" if order_by is not None:
                 return self._no_time(order_by, _fields(raw).get(order_by))
             case "too_far_ahead":
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
-                shown = _shown(event, _fields(raw).get(event))
-                return f"{shown} is more than {allowed} ahead of its arrival (watermark.max_future)"
+                written, zone = _fields(raw).get(event), self.pipeline.event.zone
+                no_offset = isinstance(written, str) and written_wall_clock(written) is not None
+                or_zone = f", or event.zone is not {zone}" if no_offset else ""
+                said = f"is more than {allowed} ahead of its arrival (watermark.max_future){or_zone}"
+                return f"{_shown(event, written)} {said}"
             case "beyond_the_ledger":
                 return self._beyond_the_ledger(_fields(raw))
         return None
 
-    def _no_time(self, column: str, value: object) -> str:
+    def _no_time(self, column: str, value: object, not_read: str | None = None) -> str:
         """Why a value is no moment: it lies beyond the calendar, or is not written as a time."""
         form, shown = self.pipeline.event.time_format, _shown(column, value)
-        if form is not None:
+        if not_read is not None:
+            otherwise = f"{shown} {not_read}"
+        elif form is not None:
             otherwise = f"{shown} is not a time of the form {form} (event.time_format), and not ISO-8601"
         elif isinstance(value, str) and _OTHER_FORM.match(value.strip()):
             otherwise = f"{shown} is not a time in ISO-8601; say how it is written: event.time_format: dd.MM.yyyy HH:mm"
