@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.config.outputs import Output
 from latecomer.model.durations import UNITS, to_micros
-from latecomer.model.oracle.interpreter import Arrival
+from latecomer.model.oracle.interpreter import Arrival, Interpretation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated, Strategy
-from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy
 
 SECOND = UNITS["s"]
 MINUTE = UNITS["m"]
@@ -139,6 +139,12 @@ def arrivals(draw: st.DrawFn, max_size: int = 25, rejects: bool = True) -> list[
             Arrival(now - behind, now, partition, payload, event_id if rejects else None, rejects and dead)
         )
     return read
+
+
+def duplicates_of(outcome: Interpretation, output: str = "out") -> list[int]:
+    """The duplicates, by their places in the input. An id is forgotten at the end of a batch (ADR 0020), so they are
+    what may depend on where batches are cut."""
+    return [each.position for each in outcome.judged[output] if each.fate is Fate.DUPLICATE]
 
 
 def micros(least: int, most: int) -> st.SearchStrategy[str]:

@@ -21,7 +21,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.testing.checking import fires_by_itself
 from latecomer.windowing.firing.clocks import Clocks, Turns
 from latecomer.windowing.firing.clocks import cuts as cuts_of
-from scenarios import arrivals, cut, cuts, watermarks
+from scenarios import arrivals, cut, cuts, duplicates_of, watermarks
 from spark_kit import PAYLOAD, Batch, Bench, assert_same, stored_panes
 from window_kit import any_outputs, micros, quiet_batches, sessions, sliding
 
@@ -58,13 +58,16 @@ def test_panes_of_sessions_are_the_same_wherever_batches_are_cut(
     output = output.model_copy(update={"trigger": trigger})
     assume(fires_by_itself(output) and output.fires_within)
     in_order, found = sorted(read, key=lambda arrival: arrival.arrival_time), []
+    duplicates = []
     for sizes in (one[:3], other[:3]):
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(None, Path(folder), strategy, {"out": output}, PAYLOAD, spread=True)  # type: ignore[arg-type]
             places: dict[object, list[Pane]] = {}
+            duplicates.append(duplicates_of(bench.oracle(cut(in_order, sizes), drain=True)))
             for _, pane in stored_panes(bench.run(cut(in_order, sizes), drain=True), "out"):
                 places.setdefault(pane.place, []).append(pane)
             found.append(places)
+    assume(duplicates[0] == duplicates[1])
     assert found[0] == found[1]
 
 
