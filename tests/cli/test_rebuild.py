@@ -11,7 +11,7 @@ import pytest
 from cli.cli_kit import NOON, Cli, Lake
 from latecomer.cli.rebuild import _watch
 from latecomer.log.progress import LogProgress
-from latecomer.store.rebuilds import RebuildRecord, Rebuilds
+from latecomer.store.rebuilds import RebuildRecord, Rebuilds, changed_sums
 
 SCHEDULE = "schedule:\n  minute_totals: {every: 15m, last: 4h}\n  by_shop: {cron: '30 3 * * *', last: 2d}\n"
 
@@ -63,6 +63,21 @@ def test_a_store_that_is_not_there(lake: Lake, cli: Cli) -> None:
     outcome = cli("rebuild", "plan", lake.file, "minute_totals", "--from", "2026-04-25")
     assert outcome.status == 1
     assert "run the pipeline first" in outcome.err
+
+
+def test_sums_of_a_plan_have_the_digits_of_their_columns() -> None:
+    sums = {
+        "paise": (1000, 1600),
+        "fee": ("36769.80", "36770.00"),
+        "new": (None, "2.50"),
+        "km": (1.5, 1.25),
+    }
+    assert [list(row.values()) for row in changed_sums(replace(record(), sums=sums))] == [
+        ["paise", "1000", "1600", "+600"],
+        ["fee", "36769.80", "36770.00", "+0.20"],
+        ["new", "0.00", "2.50", "+2.50"],
+        ["km", "1.5", "1.25", "-0.25"],
+    ]
 
 
 def test_the_list_tells_plans_and_what_became_of_them(lake: Lake, cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,18 @@ def test_a_gap_ends_with_1_unless_it_is_explained_and_that_will_do(
     said = cli(*asked, "--explained-ok")
     assert said.status == 1
     assert "the gap is not explained" in said.out
+
+
+def test_a_table_shows_amounts_with_the_digits_of_their_columns(
+    filled: Lake, cli: Cli, tmp_path: Path
+) -> None:
+    filled.panes("everything", 0, [pane(0, 0, total=10, filled=1, largest=Decimal("36769.80"))])
+    file = tmp_path / "record.csv"
+    file.write_text(f"window_start,total,filled,largest\n{START.format(0)},10.5,1,36769.90\n")
+    said = cli("reconcile", filled.file, "everything", "--against", file)
+    assert said.out.splitlines()[-1].split()[3:] == ["10", "10.5", "1", "1", "36769.80", "36769.90"]
+    totals = [line.split()[1:4] for line in said.out.splitlines() if line.startswith(("total", "filled"))]
+    assert totals == [["10", "10.5", "0.5"], ["1", "1", "0"]]
 
 
 def test_rows_do_not_deny_a_gap_that_is_explained_in_total(filled: Lake, cli: Cli, source: Path) -> None:

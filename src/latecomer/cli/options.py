@@ -273,11 +273,13 @@ def show(
     out: TextIO | None = None,
     scales: Mapping[str, int] | None = None,
     newest: bool = False,
+    scaled_by: str | None = "unit",
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
     Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
-    all. A limit keeps the first rows, or with `newest` the last ones. `scales` are those of `print_table`.
+    all. A limit keeps the first rows, or with `newest` the last ones. `scales` and `scaled_by` are those of
+    `print_table`.
     """
     from latecomer.cli.render import print_csv, print_json_rows, print_table
 
@@ -291,7 +293,7 @@ def show(
     elif not rows.num_rows:
         print(empty, file=out)
     else:
-        print_table(shown, out, scales)
+        print_table(shown, out, scales, scaled_by)
     if shown.num_rows < rows.num_rows:
         some = f"the {'newest' if newest else 'first'} {shown.num_rows:,} of {rows.num_rows:,} rows"
         if form is Format.TABLE:

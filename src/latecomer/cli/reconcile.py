@@ -127,13 +127,13 @@ def _print_text(comparison: Reconciliation, limit: int) -> None:
 
     typer.echo(f"{comparison.output} against {comparison.against}: {changes_in_words(comparison.counts)}")
     if any(gap.gap is not None for gap in comparison.gaps):
-        print_table(comparison.totals, scales={})
+        print_table(comparison.totals, scales=comparison.scales, scaled_by="aggregate")
     if comparison.rows.num_rows:
         state = "explained" if comparison.explained else "not explained"
         if comparison.explained and comparison.rows[EXPLAINED].null_count:
             state = "explained in total (where explained is empty, by amounts whose windows are not known)"
         typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
-        show(comparison.rows, Format.TABLE, "", limit, scales={})
+        show(comparison.rows, Format.TABLE, "", limit, scales=comparison.scales, scaled_by=None)
 
 
 def _print_json(comparison: Reconciliation, limit: int | None) -> None:

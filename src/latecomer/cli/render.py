@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.markup import aligned, is_number
 from latecomer.model.types import scale_of
-from latecomer.model.written_values import csv_column, csv_line, json_rows, short_text
+from latecomer.model.written_values import csv_column, csv_line, json_rows, padded_text
 from latecomer.model.zoned import current_zone, moment_in_words
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _table_values(column: pa.ChunkedArray, digits: Sequence[int] | None) -> list
         values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
     elif pa.types.is_decimal(kind) and digits is not None:
         values = [
-            None if value is None else _decimal(value, least)
+            None if value is None else padded_text(value, least)
             for value, least in zip(column.to_pylist(), digits, strict=True)
         ]
     else:
@@ -83,34 +82,34 @@ def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
     return [None if value is None else change(value) for value in column.to_pylist()]
 
 
-def _decimal(value: Decimal, least: int) -> str:
-    """A decimal without the zeros at its end, but with at least so many digits after the point.
-
-    >>> _decimal(Decimal("1234.500000"), 2), _decimal(Decimal("5.00"), 0)
-    ('1234.50', '5')
-    """
-    whole, _, after = short_text(value).partition(".")
-    after = after.ljust(least, "0")
-    return f"{whole}.{after}" if after else whole
-
-
-def print_table(rows: pa.Table, out: TextIO | None = None, scales: Mapping[str, int] | None = None) -> None:
+def print_table(
+    rows: pa.Table,
+    out: TextIO | None = None,
+    scales: Mapping[str, int] | None = None,
+    scaled_by: str | None = "unit",
+) -> None:
     """Print a table: framed on a terminal, else plain and as wide as it needs to be.
 
-    With `scales`, decimals have no zeros at their end, for columns of mixed units. It says for a row's `unit` how many
-    digits after the point they keep nevertheless.
+    With `scales`, decimals have no zeros at their end, for columns of mixed units. It says how many digits after the
+    point they keep nevertheless: for each unit, which is in the column `scaled_by` of a row, or else for each column.
     """
     out = out or sys.stdout
-    digits = None
-    if scales is not None:
-        digits = [scales.get(unit, 0) for unit in rows["unit"].to_pylist()] if scales else [0] * rows.num_rows
-    cells = [_table_values(column, digits) for column in rows.columns]
+    cells = [
+        _table_values(rows[name], None if scales is None else _digits(rows, name, scales, scaled_by))
+        for name in rows.schema.names
+    ]
     names = [harmless(name) for name in rows.schema.names]
     kinds = [field.type for field in rows.schema]
     if out.isatty():
         _print_fitted(names, kinds, cells, out)
     else:
         out.writelines(line + "\n" for line in aligned(names, kinds, cells))
+
+
+def _digits(rows: pa.Table, name: str, scales: Mapping[str, int], scaled_by: str | None) -> list[int]:
+    """How many digits each value of a column has at least."""
+    units = rows[scaled_by].to_pylist() if scaled_by in rows.schema.names else [name] * rows.num_rows
+    return [scales.get(unit, 0) for unit in units]
 
 
 def _print_fitted(

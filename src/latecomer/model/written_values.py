@@ -242,3 +242,14 @@ def short_text(value: Any, zone: str = UTC) -> str:
         return csv_text(json_value(value, zone=zone)) or ""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def padded_text(value: Decimal, least: int) -> str:
+    """A decimal for a table: without the zeros at its end, but with at least so many digits after the point.
+
+    >>> padded_text(Decimal("1234.500000"), 2), padded_text(Decimal("5.00"), 0)
+    ('1234.50', '5')
+    """
+    whole, _, after = short_text(value).partition(".")
+    after = after.ljust(least, "0")
+    return f"{whole}.{after}" if after else whole

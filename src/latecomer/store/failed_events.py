@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.model.array_types import Flags
 from latecomer.model.arrays import flat
-from latecomer.model.verdicts import END_OF_TIME, OnError
+from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Session
 from latecomer.store.delta.table import Table
 from latecomer.store.files import Location, dataset
+from latecomer.store.included import IncludedEvents
 from latecomer.store.layout import DEAD_LETTERS, PaneLayout
-from latecomer.store.rebuilds import RebuildRecord, Rebuilds
 from latecomer.store.store import Store
 
 
@@ -43,7 +43,7 @@ class FailedLetters:
     """Which dead letters of an output stand. It can be pickled."""
 
     rules: Output
-    rebuilds: Sequence[RebuildRecord]
+    included: IncludedEvents
     last: int
     """The last complete batch."""
 
@@ -54,19 +54,19 @@ class FailedLetters:
             return schema.empty_table()
         needed = list(dict.fromkeys([*columns, "batch", "event_time"]))
         letters = dataset(files, DEAD_LETTERS).to_table(needed, pc.field("batch") <= self.last)
-        if self.rebuilds and letters.num_rows:
-            letters = letters.filter(pa.array(~_computed_anew(letters, self.rules, self.rebuilds)))
+        if self.included.cases and letters.num_rows:
+            letters = letters.filter(pa.array(~_computed_anew(letters, self.rules, self.included)))
         return letters.select(schema.names).cast(schema)
 
 
 def failed_letters(store: Store, output: str) -> FailedLetters:
     """Which dead letters of an output stand now."""
     last = store.ledger.last_batch()
-    done = [each.record for each in Rebuilds(store.root, output).published(last)]
-    return FailedLetters(store.pipeline.outputs[output].without_sinks(), done, last)
+    rules, included = store.pipeline.outputs[output], IncludedEvents.of(store, output, last)
+    return FailedLetters(rules.without_sinks(), included, last)
 
 
-def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[RebuildRecord]) -> Flags:
+def _computed_anew(letters: pa.Table, rules: Output, included: IncludedEvents) -> Flags:
     """For each letter: whether a rebuild has computed every window of its event since it was filed."""
     time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
     if isinstance(rules.window, Session):
@@ -75,17 +75,6 @@ def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[RebuildR
         nth, start, end = np.arange(len(time)), time, time + rules.window.gap
     else:
         nth, start, end, _ = rules.window.assign_many(time)
-    done = np.zeros(len(nth), bool)
-    for record in rebuilds:
-        within = (start >= record.since) & (start < record.until) & (end <= record.watermark)
-        if record.definition is not None:
-            settled = (
-                record.watermark
-                if record.watermark == END_OF_TIME
-                else record.watermark - rules.settles_after
-            )
-            within |= end > settled
-        done |= within & (batch[nth] <= record.through)
     all_done = np.ones(len(time), bool)
-    all_done[nth[~done]] = False
+    all_done[nth[~included.flags(batch[nth], start, end)]] = False
     return all_done

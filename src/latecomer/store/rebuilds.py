@@ -32,7 +32,7 @@ from latecomer.model.counting import counted
 from latecomer.model.ledger import exact_amounts
 from latecomer.model.markup import MOST_ROWS, escape, fragment, heading, table, text_table, warning
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.written_values import csv_text, short_text
+from latecomer.model.written_values import csv_text, padded_text
 from latecomer.model.zoned import current_zone, in_zone, read, written
 from latecomer.model.zones import is_zone
 from latecomer.store import files
@@ -317,9 +317,7 @@ def changed_sums(record: RebuildRecord) -> list[dict[str, str]]:
     return [
         {
             "of what changes": name,
-            "before": _amount(before),
-            "after": _amount(after),
-            "difference": _difference(before, after),
+            **_compared(before, after),
         }
         for name, (before, after) in record.sums.items()
     ]
@@ -372,14 +370,15 @@ def _parts(rebuild: Rebuild) -> Iterator[str]:
         yield from table(names, [[csv_text(row.get(name)) for name in names] for row in rows])
 
 
-def _amount(amount: Any) -> str:
-    return short_text(Decimal(str(amount or 0)))
-
-
-def _difference(before: Any, after: Any) -> str:
+def _compared(before: Any, after: Any) -> dict[str, str]:
+    """Two sums and their difference, with the digits of their column: as in JSON, a decimal is text."""
+    one, other = (Decimal(str(amount or 0)) for amount in (before, after))
+    texts = [amount for amount in (before, after) if isinstance(amount, str)]
+    digits = max((len(text.partition(".")[2]) for text in texts), default=0)
     with localcontext(prec=100):
-        by = Decimal(_amount(after)) - Decimal(_amount(before))
-    return ("" if by < 0 else "+") + _amount(by)
+        by = other - one
+    shown = [padded_text(amount, digits) for amount in (one, other, by)]
+    return {"before": shown[0], "after": shown[1], "difference": ("" if by < 0 else "+") + shown[2]}
 
 
 def _or_dash(value: Any) -> str:

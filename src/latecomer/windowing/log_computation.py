@@ -25,6 +25,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
+from latecomer.store.included import IncludedEvents
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.windowing.aggregates.base import as_count
 from latecomer.windowing.fate_counts import CODES, FATES, Counts, Periods
@@ -76,6 +77,8 @@ class LogComputation:
     """Events with this fate are aggregated. Where nothing is late, that is all events that `where` keeps."""
     windows: WindowChoice | None = None
     """None: all windows."""
+    left_out: IncludedEvents | None = None
+    """Events that are not aggregated, because a rebuild has included them."""
     letters: Location | None = None
     """Where events of these windows that fail are written as dead letters; None: nowhere."""
 
@@ -143,6 +146,9 @@ def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]
         if computation.letters is not None and failed.any():
             dead = failed_letters(few.take(pa.array(rows.nth[failed])), computation.layout, under)
             letters.append(write_table(dead, computation.letters / f"part-{new_token()}.parquet"))
+        if computation.left_out is not None:
+            batch = np.asarray(flat(few.column("batch")))[rows.nth]
+            chosen &= ~computation.left_out.flags(batch, rows.start, rows.end)
         yield only_on_time(rows, chosen & (rows.fate == CODES[computation.fate]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,19 @@ def test_dead_letters_explain_what_their_text_says(lake: Lake, tmp_path: Path) -
     assert gap_of(worse, "paid").unexplained == 1
     assert not worse.explained
     assert listed(worse, "explained") == [(False,)]
+
+
+def test_of_dead_letters_a_filter_excludes_none(lake: Lake, tmp_path: Path) -> None:
+    """A dead letter has no columns."""
+    text = lake.file.read_text(encoding="utf-8")
+    lake.file.write_text(text.replace("  filled:\n", "  filled:\n    where: paise > 5\n"), encoding="utf-8")
+    shutil.rmtree(lake.pipeline.store_path)
+    lake.store.pin()
+    lake.panes("filled", 0, [pane(0, 0, paid=10, with_fee=1)])
+    lake.dead_letters(0, [{"raw": '{"paise": 3, "fee": 1}', "reason": "no_event_time"}])
+    found = against(lake, "filled", csv(tmp_path, "window_start,paid,with_fee\n@0,13,2"))
+    assert gap_of(found, "paid").known["dead_letter"] == 3
+    assert "`where` cannot be evaluated for dead letters; all are counted" in found.notes
 
 
 def test_in_a_range_only_dead_letters_with_an_event_time_there_count(lake: Lake, tmp_path: Path) -> None:

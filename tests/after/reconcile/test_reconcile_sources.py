@@ -123,7 +123,7 @@ def test_columns_are_mapped_and_those_not_there_are_not_compared(lake: Lake, tmp
 # What is refused
 
 
-WRONG: dict[str, tuple[str, str]] = {
+WRONG: dict[str, tuple[str, ...]] = {
     "merchant,paise\namul,1": ("has no column window_start", "--map COLUMN=window_start"),
     "window_start,paise\n@0,1": ("has no column merchant", "it has window_start, paise"),
     "window_start,merchant\n@0,amul": ("has none of the output's aggregates", "--map COLUMN=paise"),
@@ -134,6 +134,16 @@ WRONG: dict[str, tuple[str, str]] = {
     "window_start,merchant,paise,paise\n@0,amul,1,2": ("has a column twice", "'paise'"),
     "window_start,merchant,paise\n@0": ("cannot be read", "source.csv"),
     "": ("cannot be read", "source.csv"),
+    "window_start;merchant;paise\n@0;amul;1,5": (
+        "has semicolons, not commas",
+        "'window_start;merchant;paise'",
+    ),
+    "window_start\tmerchant\tpaise\n@0\tamul\t1": ("has tabs, not commas", "write a comma between columns"),
+    "window_start,merchant,paise\n@0,amul,1,5": (
+        "Expected 3 columns, got 4",
+        "its header is window_start,merchant,paise",
+        "a point in decimals (1.5)",
+    ),
 }
 
 

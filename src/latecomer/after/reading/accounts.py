@@ -11,35 +11,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.comparable_values import numbers, together
-from latecomer.after.reading.questions import Book, starts_between
+from latecomer.after.reading.questions import Book, standing_rows, starts_between
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.log.measures import fields_of_letter, number_in_letter
 from latecomer.log.timeline.keeper import reached_watermark
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.array_types import Flags, Integers
+from latecomer.model.arrays import flat
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, exact_amounts
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
-from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
+from latecomer.store.coverage import DEAD_LETTERS, LAST, LATE, removed_until
 from latecomer.store.delta.table import Table
 from latecomer.store.failed_events import standing_failed
+from latecomer.store.included import IncludedEvents
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.repairs import standing_letters
 from latecomer.store.sql import double_quoted, moment_literal, text_literal
 from latecomer.store.store import Store
+from latecomer.windowing.session_judge import session_of
+from latecomer.windowing.sessions import Places, covering, span_ends
 
 Number = Decimal | float
 _INPUT = f"{PRIVATE}input_"
 """The prefix of a key or an aggregate in queries."""
+_BATCH, _TIME = f"{PRIVATE}batch", f"{PRIVATE}time"
+_MORE = {_BATCH: "batch", _TIME: "event_time"}
+"""Private columns, and those of a table that they show as whole numbers."""
 FIRST_DELIVERY = (
     "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
     "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
@@ -108,15 +118,47 @@ class Accounts:
         aggregates = self.book.output.aggregates
         return {name: each for name, each in aggregates.items() if each.function in ("sum", "count")}
 
+    @cached_property
+    def included(self) -> IncludedEvents:
+        """The events that are in the results since a rebuild: they explain no gap, whatever became of them before."""
+        return IncludedEvents.of(self.store, self.book.name, self.book.tables.panes.last_batch())
+
     def side_output(self) -> pa.Table:
         """What the events of the side output would have added, for each window and key."""
         late, layout = self.book.tables.late, self.book.layout
         view = {column: double_quoted(name) for column, name in layout.late_columns.items()}
         inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
-        keys = {key: view[key] for key in layout.keys}
-        if not looks_for_repeats(self.store):
-            return self._summed(late, keys, inputs)
-        return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
+        keys, chosen = {key: view[key] for key in layout.keys}, "true"
+        others: dict[str, Table] = {}
+        if looks_for_repeats(self.store):
+            chosen, others = FIRST_DELIVERY, {"e": self.store.events}
+        if not (self.book.output.window.merges and self.included.cases):
+            return self._summed(late, keys, inputs, f"not ({self.included.sql()}) and {chosen}", (), **others)
+        rows = self._summed(late, keys, inputs, chosen, (_BATCH, _TIME), **others)
+        batch, time = (np.asarray(flat(rows[name])) for name in (_BATCH, _TIME))
+        events = Places(
+            [flat(rows[key]) for key in keys], time, span_ends(time, session_of(self.book.output))
+        )
+        return rows.filter(pa.array(~self.included_in_sessions(batch, events))).drop_columns([_BATCH, _TIME])
+
+    def included_in_sessions(self, batch: Integers, events: Places) -> Flags:
+        """Whether each event of an output with sessions is in the results since a rebuild; by its batch, and its key
+        and span.
+
+        A rebuild computes a session whole, with all that it joins. So an event is included if it is within a session
+        that stands, and that was computed anew.
+        """
+        within = covering(self._standing, events)
+        some = np.flatnonzero(within >= 0)
+        start, end = (each[within[some]] for each in (self._standing.start, self._standing.end))
+        found = np.zeros(len(batch), bool)
+        found[some] = self.included.flags(batch[some], start, end)
+        return found
+
+    @cached_property
+    def _standing(self) -> Places:
+        """The sessions that stand."""
+        return Places.of_panes(standing_rows(self.book).answer(), list(self.book.layout.keys))
 
     def not_closed(self, standing: pa.Table) -> pa.Table:
         """The amounts of open windows and of late events that no pane has published yet.
@@ -148,13 +190,16 @@ class Accounts:
         return pa.concat_tables([pa.table(added), pa.table(subtracted)])
 
     def dropped_in_ledger(self) -> Loose:
-        """What was dropped, as far as the ledger shows it: in total over all windows, in the ledger's units."""
+        """What was dropped, as far as the ledger shows it: in total over all windows, in the ledger's units.
+
+        The ledger does not show how much of it a rebuild has included, unless all was dropped after that.
+        """
         totals = self._dropped()
         pairs = totals.get(ASSIGNMENTS, Decimal(0))
         if not pairs:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
         amounts: dict[str, Number | None] = dict.fromkeys(self.additive)
-        if self.span.whole:
+        if self.span.whole and not self._dropped(self.included.last).get(ASSIGNMENTS):
             for name, each in self.additive.items():
                 if each.column is None:
                     amounts[name] = pairs
@@ -167,11 +212,11 @@ class Accounts:
     def any_dropped(self) -> bool:
         return bool(self._dropped().get(ASSIGNMENTS))
 
-    def _dropped(self) -> dict[str, Decimal]:
-        """What was dropped, in each of the ledger's units."""
-        output = text_literal(self.book.name)
+    def _dropped(self, last: int = LAST) -> dict[str, Decimal]:
+        """What was dropped up to a batch, in each of the ledger's units."""
         rows = self.store.ledger.query_rows(
-            f"select unit, sum(dropped) as amount from t where output = {output} group by unit"
+            f"select unit, sum(dropped) as amount from t where output = {text_literal(self.book.name)} "
+            f"and batch <= {last} group by unit"
         )
         return {row["unit"]: row["amount"] for row in rows}
 
@@ -207,7 +252,7 @@ class Accounts:
             if unread[name]
         ]
         if assignments and self.book.output.where is not None:
-            notes.append("`where` cannot be asked of dead letters: counted as if it kept each of them")
+            notes.append("`where` cannot be evaluated for dead letters; all are counted")
         removed = {
             "dead letters": removed_until(self.store, DEAD_LETTERS),
             "side output": removed_until(self.store, LATE, self.book.name),
@@ -255,20 +300,24 @@ class Accounts:
         keys: Mapping[str, str],
         inputs: Mapping[str, str],
         chosen: str = "true",
+        also: Sequence[str] = (),
         **others: Table,
     ) -> pa.Table:
-        """The sum of each input for each window and key; `keys` and `inputs` map names to SQL."""
+        """The sum of each input for each window and key; `keys` and `inputs` map names to SQL. Rows are also grouped by
+        `also`, some columns of _MORE."""
         schema = pa.schema(
             [
                 *(self.book.layout.published.field(name) for name in self.book.place),
+                *((name, pa.int64()) for name in also),
                 *((name, pa.decimal128(38, 0)) for name in inputs),
             ]
         )
         if not table.exists:
             return schema.empty_table()
         listed = [f"{sql} as {double_quoted(_INPUT + name)}" for name, sql in {**keys, **inputs}.items()]
-        groups = ["window_start", "window_end", *(double_quoted(_INPUT + key) for key in keys)]
-        columns = [f"{double_quoted(_INPUT + key)} as {double_quoted(key)}" for key in keys]
+        listed += [f"arrow_cast({_MORE[name]}, 'Int64') as {name}" for name in also]
+        groups = ["window_start", "window_end", *(double_quoted(_INPUT + key) for key in keys), *also]
+        columns = [f"{double_quoted(_INPUT + key)} as {double_quoted(key)}" for key in keys] + [*also]
         columns += [f"sum({double_quoted(_INPUT + name)}) as {double_quoted(name)}" for name in inputs]
         rows = table.query(
             f"select {', '.join([*groups[:2], *columns])} from "
@@ -277,7 +326,7 @@ class Accounts:
             **others,
         )
         placed = {name: rows[name].cast(schema.field(name).type) for name in self.book.place}
-        return pa.table({**placed, **{name: rows[name] for name in inputs}})
+        return pa.table({**placed, **{name: rows[name] for name in (*also, *inputs)}})
 
 
 def _letters_have(count: int) -> str:

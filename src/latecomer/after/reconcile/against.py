@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -32,11 +33,15 @@ from latecomer.store.layout import TIMESTAMP
 LOG = "log"
 SQLITE = "sqlite:"
 CONNECT_SECONDS = 10
+MOST_HEADER = 1_000
+"""The most characters of a header that are looked at."""
 _URL = re.compile(r"postgres(ql)?://", re.IGNORECASE)
 _KINDS = "log, a Parquet file or folder, a CSV file, a Delta table, sqlite:PATH or postgresql://…"
 _READING = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_CSV_FIX = "write a comma between columns and a point in decimals (1.5), and quote a value that has a comma"
 _LOADING = ("load_extension", "fts3_tokenizer")
 """Functions that load code into the process."""
 
@@ -109,17 +114,29 @@ def _read_path(path: Path) -> pa.Table:
 
 def _read_csv(path: Path) -> pa.Table:
     """Every value as text; the type of the output's column says how to read it."""
-    with pc_csv.open_csv(path) as reader:
-        names = reader.schema.names
-    return pc_csv.read_csv(
-        path,
-        convert_options=pc_csv.ConvertOptions(
+    header = _first_text_line(path)
+    other = next((word for sign, word in _DELIMITERS.items() if sign in header and "," not in header), None)
+    if other is not None:
+        raise refused("against", f"has {other}, not commas, between its columns", header, _CSV_FIX)
+    try:
+        with pc_csv.open_csv(path) as reader:
+            names = reader.schema.names
+        options = pc_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[""],
-        ),
-    )
+        )
+        return pc_csv.read_csv(path, convert_options=options)
+    except pa.ArrowInvalid as error:
+        message = f"cannot be read: {first_line(error)}; its header is {header or 'empty'}"
+        raise refused("against", message, str(path), _CSV_FIX) from None
+
+
+def _first_text_line(path: Path) -> str:
+    """The first line of a file, which may be compressed."""
+    with pa.input_stream(path) as file, TextIOWrapper(file, "utf-8-sig", "replace") as text:
+        return text.readline(MOST_HEADER).strip()
 
 
 def _starts_as_parquet(path: Path) -> bool:

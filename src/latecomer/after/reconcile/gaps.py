@@ -106,6 +106,8 @@ class Reconciliation:
     explained: bool
     """Whether the whole gap is explained."""
     notes: Sequence[str] = ()
+    scales: Mapping[str, int] = field(default_factory=dict)
+    """How many digits after the point each column of numbers has in the output."""
 
     @property
     def equal(self) -> bool:

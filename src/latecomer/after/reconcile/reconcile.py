@@ -29,6 +29,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
+from latecomer.model.types import scale_of
 from latecomer.model.windows import FIRST_MOMENT, zone_of
 from latecomer.store.definitions import definition_of
 from latecomer.store.delta.table import Table
@@ -234,7 +235,13 @@ class _Sides:
             judged = [(change, ok or None) for change, ok in judged]
         shown = self._listed(rows, judged)
         notes = (*self.notes, *(_older_definition(self.accounts) if shown.num_rows else ()))
-        return Reconciliation(self.book.name, self.against.shown, counts, shown, gaps, explained, notes)
+        return Reconciliation(
+            self.book.name, self.against.shown, counts, shown, gaps, explained, notes, self._scales()
+        )
+
+    def _scales(self) -> dict[str, int]:
+        scales = {name: scale_of(kind) for name, kind in self.book.layout.values.items()}
+        return scales | {name + THEIRS: scale for name, scale in scales.items()}
 
     @cached_property
     def _grouped(self) -> str:

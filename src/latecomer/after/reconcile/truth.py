@@ -10,9 +10,9 @@ be running on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -20,7 +20,7 @@ from latecomer.after.reading.accounts import Accounts
 from latecomer.log.logged_events import Logged
 from latecomer.log.readable import ReadableLog
 from latecomer.log.timeline.keeper import TimelineKeeper
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import Fate
 from latecomer.spark.errors import explained
@@ -36,9 +36,11 @@ from latecomer.windowing.fate_counts import CODES, Periods
 from latecomer.windowing.firing.output import FiringBatch, OutputLogic
 from latecomer.windowing.firing.session_output import SessionLogic, output_logic
 from latecomer.windowing.firing.stopping import stopping_in_words
+from latecomer.windowing.judge import JudgedEvents
 from latecomer.windowing.log_computation import only_on_time
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.private_columns import END, START
+from latecomer.windowing.session_judge import SessionArrivals, session_of
 from latecomer.windowing.spark_columns import computed
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ LOG = logging.getLogger(__name__)
 @explained("computing from the log")
 def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> tuple[pa.Table, pa.Table]:
     """The numbers of an output by the log up to a batch: window, key, and every aggregate over all events. And what its
-    policies dropped: window, key, and the sums and counts of these events."""
+    policies dropped and no rebuild has included since: window, key, and the sums and counts of these events."""
     store, book = accounts.store, accounts.book
     since = None if accounts.span.since is None else to_micros(accounts.span.since)
     require_windows(store, "reconciling with the log", since, book.output.window)
@@ -70,29 +72,34 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> t
                 merged = logic.computation(last).aggregated(runner, f"the truth of {logic.name}", logged)
             rows, dropped = _as_rows(logic.merger, merged), pa.table({})
             if accounts.any_dropped():
-                dropped = _dropped(logic, logged, last, periods, accounts.additive)
+                dropped = _dropped(logic, logged, last, periods, accounts)
     return rows, dropped
 
 
-def _dropped(
-    logic: OutputLogic, logged: Logged, last: int, periods: Periods, additive: Mapping[str, Aggregate]
-) -> pa.Table:
+def _dropped(logic: OutputLogic, logged: Logged, last: int, periods: Periods, accounts: Accounts) -> pa.Table:
     """The sums and counts of the dropped events, judged by the watermarks and policies of their time."""
     store = logic.store
     section = TimelineKeeper(store.watermarks, store.pipeline.watermark).section(0, last)
-    adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
+    adding = logic.output.model_copy(update={"aggregates": accounts.additive}).without_sinks()
     computation = replace(
         logic.computation(last, periods, timeline=section.watermarks, fate=Fate.DROPPED),
         panes=PaneLayout(adding, store.layout.portable),
         measures={},
+        left_out=accounts.included,
     )
     merger = computation.merger
     if isinstance(logic, SessionLogic):
         log = FiringBatch(last, section, logged, history=True)
-        judged = (events for _, events in logic.judged(log, merger.columns, periods))
-        dropped = (only_on_time(events, events.fate == CODES[Fate.DROPPED]) for events in judged)
+        judged = logic.judged(log, merger.columns, periods)
+        dropped = (_only_dropped(part, events, accounts) for part, events in judged)
         return _as_rows(merger, merger.merge_parts(dropped))
     return _as_rows(merger, computation.aggregated(logic.runner, f"what {logic.name} dropped", logged))
+
+
+def _only_dropped(part: SessionArrivals, events: JudgedEvents, accounts: Accounts) -> JudgedEvents:
+    output, batch = accounts.book.output, np.asarray(flat(part.rows(["batch"]).column(0)))
+    included = accounts.included_in_sessions(batch, part.places(output.by, session_of(output)))
+    return only_on_time(events, (events.fate == CODES[Fate.DROPPED]) & ~included)
 
 
 def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:

@@ -24,12 +24,11 @@ from latecomer.after.serving.statement import (
 from latecomer.after.serving.states import merged
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import UNITS
-from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows import FIRST_MOMENT, Calendar, Session, Tumbling, zone_of
+from latecomer.model.windows import Calendar, Session, Tumbling, zone_of
 from latecomer.store.delta.table import with_empty_ones
+from latecomer.store.included import IncludedEvents
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.rebuilds import RebuildRecord, Rebuilds
-from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.sql import double_quoted
 
 
 def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
@@ -84,31 +83,13 @@ def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Tab
 def counting_corrections(
     reader: Reader, ours: Corrections, until: int | None = None, chosen: str = "true"
 ) -> str:
-    """The corrections that no rebuild includes.
-
-    A rebuild computes every closed window of its range. It publishes nothing where nothing differs, and another window
-    where sessions were joined. So not its panes count, but its record: its whole range includes all late events.
-    """
+    """The corrections that no rebuild includes."""
     last = ours.tables.panes.last_batch() if until is None else until
     known = chosen if until is None else f"{chosen} and batch <= {until}"
     panes = "t" if known == "true" else f"(select * from t where {known})"
     counted = counting(DATAFUSION, ours, panes, "c")
-    rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(last)
-    included = [_included(ours, each.record) for each in rebuilds]
-    if not included:
-        return counted
-    return f"(select * from {counted} as counted where not ({' or '.join(included)}))"
-
-
-def _included(ours: Corrections, record: RebuildRecord) -> str:
-    since, until, closed = (
-        moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
-        for micros in (record.since, record.until, record.watermark)
-    )
-    starts = f"window_start >= {since}"
-    if ours.output.window.merges:
-        starts = f"window_end > {since}"
-    return f"(batch <= {record.through} and {starts} and window_start < {until} and window_end <= {closed})"
+    included = IncludedEvents.of(reader.store(), ours.name, last)
+    return f"(select * from {counted} as counted where not ({included.sql()}))" if included.cases else counted
 
 
 def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
