@@ -22,8 +22,8 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.outputs import Output
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import LedgerError, StoreError
-from latecomer.log import events
 from latecomer.log import logged_events as logged
+from latecomer.log import readable
 from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.oracle.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
@@ -283,7 +283,7 @@ def test_a_large_store_is_computed_in_tasks(
     spark: SparkSession, whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "LARGE", 0)
-    monkeypatch.setattr(events, "LOGGED_BYTES", 1)
+    monkeypatch.setattr(readable, "LOGGED_BYTES", 1)
     asked: list[str] = []
     run = runner.SparkRunner.run
 

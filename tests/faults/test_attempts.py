@@ -17,7 +17,7 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.starting import start_engine
 from latecomer.engine.without_data import drain_input
-from latecomer.log import events
+from latecomer.log import events, readable
 from latecomer.spark.base import Buckets
 from latecomer.spark.tasks import TaskResult, by_bucket, merged
 from latecomer.store.source_columns import source_columns
@@ -46,7 +46,7 @@ def left_by(folder: Path, runner: type[Spread]) -> dict[str, list[str]]:
 def test_a_task_that_is_attempted_twice_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its attempts write beside each other, and one bucket may have met the one, another bucket the other."""
     monkeypatch.setattr(events, "TASK_BYTES", 1)
-    monkeypatch.setattr(events, "LOGGED_BYTES", 1)
+    monkeypatch.setattr(readable, "LOGGED_BYTES", 1)
     assert left_by(tmp_path / "twice", Twice) == left_by(tmp_path / "once", Spread)
 
 

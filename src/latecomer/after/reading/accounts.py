@@ -47,7 +47,7 @@ from latecomer.windowing.sessions import Places, covering, span_ends
 Number = Decimal | float
 _INPUT = f"{PRIVATE}input_"
 """The prefix of a key or an aggregate in queries."""
-_BATCH, _TIME = f"{PRIVATE}batch", f"{PRIVATE}time"
+_BATCH, _TIME = f"{PRIVATE}late_batch", f"{PRIVATE}late_time"
 _MORE = {_BATCH: "batch", _TIME: "event_time"}
 """Private columns, and those of a table that they show as whole numbers."""
 FIRST_DELIVERY = (
