@@ -292,10 +292,12 @@ class _Check:
         so_far = f"(select * from t where batch <= {self.last})"
         standing_panes = standing(so_far, place, also=f"not {early}")
         # A session that is not complete is in `partials` whole, with the panes that it will retract.
-        back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
+        back, states = f"case when op = 'insert' then 1 when {early} then 0 else -1 end", "t"
         if output.output.accumulation is Accumulation.DISCARDING:
-            standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 else 0 end"
-        tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, f"({standing_panes})")}
+            # Of a session that has not grown since its last pane, only what is new is there, and nothing is retracted.
+            states = f"(select *, min(op) over (partition by {place}) = 'insert' as kept from t)"
+            standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 when kept then 0 else -1 end"
+        tables = {output.tables.partials: (back, states), output.tables.panes: (sign, f"({standing_panes})")}
         for table, (counts, rows) in tables.items():
             sums = table.query_rows(f"select sum({_exactly(table, column)} * {counts}) as s from {rows}")
             held += sum(Decimal(row["s"] or 0) for row in sums)
