@@ -53,15 +53,17 @@ def validate(file: File) -> None:
     pinned = read_pins(pipeline.store_path) is not None
     paths = source_paths(pipeline)
     columns: Columns | None = None
+    refused: list[str] = []
     if columns_known(pipeline):
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
-        Store(pipeline, columns).require_harmless()
+        store = Store(pipeline, columns)
+        store.require_harmless()
+        refused = _refused(store)
     for line in _described(pipeline, paths, columns, pinned):
         typer.echo(harmless(line))
     print_warnings(pipeline, file, paths)
     hindrances = [harmless(sentence) for path in paths.values() for sentence in path.hindrances()]
-    refused = [] if columns is None else _refused(Store(pipeline, columns))
     for warning in (*doubts(pipeline, file), *refused, *hindrances):
         typer.echo(f"warning: {warning}", err=True)
 
@@ -71,7 +73,7 @@ def _refused(store: Store) -> list[str]:
     try:
         store.pins()
     except StoreMismatch as error:
-        return [f"a run refuses this file: {error}"]
+        return [harmless(f"a run refuses this file: {error}")]
     return []
 
 

@@ -68,7 +68,7 @@ def _as_iso(texts: pa.Array, form: TimeFormat) -> pa.Array:
     def part(name: str, otherwise: str) -> pa.Array:
         if name not in form.parts:
             return pa.scalar(otherwise)
-        return pc.utf8_lpad(pc.struct_field(found, name), 2, "0")
+        return _two_digits(pc.struct_field(found, name))
 
     year, month, hour = part("year", ""), part("month", ""), part("hour", "00")
     if "short_year" in form.parts:

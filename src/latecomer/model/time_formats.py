@@ -54,7 +54,8 @@ def time_format(pattern: str) -> TimeFormat:
     Traceback (most recent call last):
     ValueError: has YYYY, which is no part of a time; write yyyy
     """
-    named = [part for part, _ in _read(pattern) if part]
+    read = [*_read(pattern)]
+    named = [part for part, _ in read if part]
     twice = next((part for part in named if named.count(part) > 1), None)
     if twice is not None:
         raise ValueError(f"has the {twice.replace('_', ' ')} twice; {FIX}")
@@ -72,7 +73,7 @@ def time_format(pattern: str) -> TimeFormat:
     missing = [part for part, finer in pairwise(clock) if part not in parts and finer in parts]
     if missing:
         raise ValueError(f"has no {missing[0]}, and something finer; {FIX}")
-    return TimeFormat("^" + "".join(regex for _, regex in _read(pattern)) + "$", parts)
+    return TimeFormat("^" + "".join(regex for _, regex in read) + "$", parts)
 
 
 def known_pattern(pattern: str) -> str:

@@ -22,8 +22,8 @@ from latecomer.source.decode.written import (
     ListOf,
     MapOf,
     Misfit,
-    PlainValue,
     Struct,
+    WrittenValue,
     struct_of,
     value_for,
 )
@@ -70,7 +70,7 @@ class JsonRow:
     numbers: Numbers = AS_USUAL
 
     @cached_property
-    def _fields(self) -> dict[str, PlainValue]:
+    def _fields(self) -> dict[str, WrittenValue]:
         """How each field is read: as a column, or as an object that holds columns."""
         values = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
         return {**struct_of(as_objects(values)).fields, **values}
@@ -103,7 +103,7 @@ class JsonRow:
 def _read_object(
     text: str,
     at: int,
-    fields: Mapping[str, PlainValue],
+    fields: Mapping[str, WrittenValue],
     values: dict[str, Any],
     depth: int,
     names: list[str] | None = None,
@@ -115,7 +115,7 @@ def _read_object(
         if names is not None:
             names.append(name)
         wanted = fields.get(name)
-        if steps.plain is not None and wanted is not None and type(wanted) is PlainValue:
+        if steps.plain is not None and wanted is not None and type(wanted) is WrittenValue:
             token, written = steps.plain
             try:
                 values[name] = None if token == WORD and written == "null" else wanted.convert(token, written)
@@ -190,7 +190,7 @@ def _name(text: str, at: int) -> tuple[str, int]:
     return name, _white(text, at + 1)
 
 
-def _read(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bool | None, Any, int]:
+def _read(text: str, at: int, wanted: WrittenValue, depth: int) -> tuple[bool | None, Any, int]:
     """Reads the value at a place: whether it fits (None: nothing of it), what of it fits, and where it ends."""
     opening = text[at : at + 1]
     if opening == "{" or opening == "[":
@@ -199,7 +199,7 @@ def _read(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bool | No
     return *_converted(wanted, token, written), end
 
 
-def _read_nested(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bool | None, Any, int]:
+def _read_nested(text: str, at: int, wanted: WrittenValue, depth: int) -> tuple[bool | None, Any, int]:
     opening = text[at]
     if opening == "{" and isinstance(wanted, Struct):
         _require_shallow(depth)
@@ -215,7 +215,7 @@ def _read_nested(text: str, at: int, wanted: PlainValue, depth: int) -> tuple[bo
     return (True, text[at:end], end) if wanted.as_written else (None, None, end)
 
 
-def _read_map(text: str, at: int, inner: PlainValue, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
+def _read_map(text: str, at: int, inner: WrittenValue, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
     pairs: dict[str, Any] = {}
     fits = True
     for name, value in (steps := _Members(text, at)):
@@ -228,7 +228,7 @@ def _read_map(text: str, at: int, inner: PlainValue, depth: int) -> tuple[bool, 
     return fits, list(pairs.items()), steps.end
 
 
-def _converted(wanted: PlainValue, token: str, written: str) -> tuple[bool | None, Any]:
+def _converted(wanted: WrittenValue, token: str, written: str) -> tuple[bool | None, Any]:
     if token == WORD and written == "null":
         return True, None
     try:
@@ -237,7 +237,7 @@ def _converted(wanted: PlainValue, token: str, written: str) -> tuple[bool | Non
         return None, None
 
 
-def _read_list(text: str, at: int, inner: PlainValue, depth: int) -> tuple[bool, list[Any], int]:
+def _read_list(text: str, at: int, inner: WrittenValue, depth: int) -> tuple[bool, list[Any], int]:
     _require_shallow(depth)
     values: list[Any] = []
     fits, at = True, _white(text, at)

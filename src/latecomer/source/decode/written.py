@@ -123,8 +123,8 @@ def _number(text: str, kind: str, signs: Signs) -> float | int:
 
 
 @dataclass(frozen=True)
-class PlainValue:
-    """A plain value."""
+class WrittenValue:
+    """How a written value is read; by itself, a plain one."""
 
     convert: Convert
     as_written: bool = False
@@ -132,18 +132,18 @@ class PlainValue:
 
 
 @dataclass(frozen=True)
-class ListOf(PlainValue):
-    inner: PlainValue = field(kw_only=True)
+class ListOf(WrittenValue):
+    inner: WrittenValue = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class MapOf(PlainValue):
-    inner: PlainValue = field(kw_only=True)
+class MapOf(WrittenValue):
+    inner: WrittenValue = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Struct(PlainValue):
-    fields: Mapping[str, PlainValue] = field(kw_only=True)
+class Struct(WrittenValue):
+    fields: Mapping[str, WrittenValue] = field(kw_only=True)
 
 
 def _refused(_: str, __: str) -> Any:
@@ -157,7 +157,7 @@ def struct_of(tree: Mapping[str, Any]) -> Struct:
     )
 
 
-def value_for(kind: str, signs: Signs = POINT) -> PlainValue:
+def value_for(kind: str, signs: Signs = POINT) -> WrittenValue:
     match types.nested_type(kind):
         case "array", {"element": element}:
             return ListOf(_refused, inner=value_for(element, signs))
@@ -165,7 +165,7 @@ def value_for(kind: str, signs: Signs = POINT) -> PlainValue:
             return MapOf(_refused, inner=value_for(value, signs))
         case "struct", fields:
             return Struct(_refused, fields={name: value_for(each, signs) for name, each in fields.items()})
-    return PlainValue(_converter(kind, signs), as_written=kind == "string")
+    return WrittenValue(_converter(kind, signs), as_written=kind == "string")
 
 
 def _converter(kind: str, signs: Signs) -> Convert:
